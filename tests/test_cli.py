@@ -421,16 +421,27 @@ class TestFix:
     def test_unsafe_fixes_need_their_own_word(self, tmp_path: Path) -> None:
         text = "1. a = FIND_REASON(CTX, mother) : x\n"
         (tmp_path / "u.plan").write_text(text)
-        assert call("lint", "u.plan", "--fix").code == 1
+        result = call("lint", "u.plan", "--fix")
+        assert result.code == 1
+        assert result.err.endswith(
+            "\nNo safe fix would change anything; --unsafe-fixes also applies those that guess, "
+            "if any.\n"
+        )
         assert (tmp_path / "u.plan").read_text() == text
-        assert call("lint", "u.plan", "--unsafe-fixes").code == 0
+        assert "would change" not in call("lint", "u.plan").err
+        result = call("lint", "u.plan", "--unsafe-fixes")
+        assert (result.code, "would change" in result.err) == (0, False)
         assert (tmp_path / "u.plan").read_text() == text.replace("mother", '"mother"')
+        (tmp_path / "u.plan").write_text("1. a = FOO(CTX)\n")
+        told = call("lint", "u.plan", "--unsafe-fixes").err
+        assert told.endswith("\nNo fix would change anything.\n")
 
     def test_standard_input_comes_out_fixed_and_alone(self) -> None:
         result = call("lint", "-", "--fix", stdin=self.TEXT + "2. b = FOO(CTX)\n")
         assert result.code == 1
         assert result.out.startswith("1. a = FIND_REASON(CTX,")
         assert "PRL201" in result.err
+        assert "would change" not in result.err
         assert "PRL201" not in result.out
 
     def test_a_file_that_needs_nothing_is_not_touched(self, plan: str) -> None:

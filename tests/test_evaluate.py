@@ -497,6 +497,8 @@ def test_tokens_that_no_endpoint_reports_are_not_0_beside_those_that_one_does(tm
         ("--examples 2", "uses --examples: "),
         ("--shown 3", "uses --shown: "),
         ("--index corpus.index", "uses --index: "),
+        ("--library core", "uses --library: leave it out, or add one of pearl, "),
+        ("--demos letters", "uses --demos: leave it out, or add one of pearl, "),
         ("--seed 4", "--seed is the seed of --sample N: give both, or neither."),
     ],
 )
@@ -1053,8 +1055,9 @@ def test_how_many_passages_a_look_up_gives(tmp_path: Path, options: tuple[str, .
 
 @pytest.mark.parametrize(
     ("said", "grounded"),
-    [("Lamp 3 hangs in Ulm.", 1), ("Ulm", 1), ("Berlin", 0), ("Lamp 3 hangs in Berlin.", 0)],
-)
+    [("Lamp 3 hangs in Ulm.", 1), ("Lamp 3: Lamp 3 hangs in Ulm.", 1), ("Ulm", 1), ("Berlin", 0),
+     ("Lamp 3 hangs in Berlin.", 0)],
+)  # fmt: skip
 def test_who_reads_passages_and_says_a_sentence_of_them_quotes_it(
     tmp_path: Path, said: str, grounded: int
 ):

@@ -320,6 +320,8 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
         "|“It goes on.|\n\n|“And on.”| |He ran.|",
         "|It was No. 5 of E. P. Thompson's at 11.35 p.m. in the log.| |No.| |It was I.| "
         "|She left.|",
+        "|MR. FREW: Did you see it?| |MS. LUND: I object.|\n\n"
+        "|IT IS IN VOL. 2, FIGS. 3 AND 4, NO. 5.| |IT SANK.|",
         "|CHAPTER ONE|\n|The ship sailed.| |It sank.|",
         "|Rash\t\t4\nHeadache\tat night|",
         "|It had\nsailed to Ulm\nand Kiel.|",

@@ -150,6 +150,7 @@ def said(text: str, selection: Selection = DEFAULT) -> list[str]:
 
 
 TWO = '1. a = FIND_CHARACTER(CTX, "Ross") : x{}\n2. b = FIND_CHARACTER(CTX, "Mara") : y\n'
+CHAIN = TWO.format("").replace("2. b", "2. view = FIND_REASON(CTX, a)\n3. b")
 DECLARED = 'New actions:\n- {} : {}\n\n1. a = FIND_EVENT(CTX, "the fire") : Find it\n'
 PARTED = 'a_part = FIND_CHARACTER(CTX, "Ross")\n1. a = FIND_OPINION(CTX, a_part, "y") : z\n'
 KNOWN = LIBRARY.actions["FIND_EVENT"]
@@ -180,6 +181,8 @@ KNOWN = LIBRARY.actions["FIND_EVENT"]
         (TWO.format("").replace("a =", "parties =").replace('"Mara"', "party"), ["PRL202"]),
         (TWO.format("").replace("a =", "duties =").replace('"Mara"', "each dutys"), ["PRL202"]),
         (TWO.format("").replace("a =", "tenants =").replace('"Mara"', '"{tennant}"'), ["PRL209"]),
+        (f"{CHAIN}4. c = CONCAT(b, veiw)\nreturn c", ["PRL202"]),
+        (f"{CHAIN}4. c = CONCAT(b, zebra)\nreturn c", ["PRL401", "PRL401", "PRL202"]),
         # What a line without a name gives is not missed where it is used.
         ('1. FIND_EVENT(CTX, "x")\n2. b = FIND_REASON(CTX, #1) : z', ["PRL105"]),
         ('1. FIND_EVENT(CTX, "x")\n2. b = FIND_EVENT(CTX, "the {#1}") : z', ["PRL105"]),
@@ -204,6 +207,9 @@ def test_a_text_that_is_cut_is_told_so() -> None:
     (cut,) = check(parse('1. a = FIND_CHARACTER(CTX, "Ross and'), LIBRARY)
     assert (cut.code, cut.message) == ("PRL106", "The last line stops in the middle of a text.")
     assert cut.help.startswith("Close the text")
+    for text, help in (('CTX, "Ross"', 'Add ")" if the call ends here; '), ("CTX,", "Write this")):
+        (cut,) = check(parse(f"1. a = FIND_CHARACTER({text}"), LIBRARY)
+        assert (cut.code, cut.help[: len(help)], cut.fix) == ("PRL106", help, None)
 
 
 def test_a_slip_of_the_pen_is_told_the_name_first() -> None:
@@ -248,6 +254,12 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
             "# First.\n# Then.\n1. a = FIND_CHARACTER(CTX)\n",
         ),
         ("<think>\n</think>1. a = FIND_CHARACTER(CTX)\n", "1. a = FIND_CHARACTER(CTX)\n"),
+        # A line that ends before its parenthesis gets one, unless an argument is missing, too.
+        (
+            '1. a = FIND_CHARACTER(CTX, "Ross"  \nreturn a\n',
+            '1. a = FIND_CHARACTER(CTX, "Ross")  \nreturn a\n',
+        ),
+        ("1. a = FIND_CHARACTER(CTX,\nreturn a\n", ""),
         # A mode before a text is put where the text names a step, and one only.
         (
             '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each "why, {a}")\n',

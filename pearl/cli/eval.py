@@ -146,6 +146,8 @@ def eval_command(
     equip = partial(with_options, metric=choose_metric(options),
                     **{name: getattr(options, name) for name in GROUPS["evaluation"]})  # fmt: skip
     fit = fit_of(options)
+    given = {"library": options.libraries, "demos": options.sets}
+    named = [name for name, values in given.items() if values]
     jobs: list[tuple[Job, JobSettings]] = []
     # Each model, or set of demonstrations, has the same job as if it were evaluated alone.
     for folder in options.sets or ("",):
@@ -153,7 +155,9 @@ def eval_command(
         ready = prepare_methods(questions, library, *how)
         for name in options.compared or ("",):
             settings = job_settings(options, name)
-            job, model = ready.job(settings.model, fit, reasoning=reasoning, shown=folder)
+            job, model = ready.job(
+                settings.model, fit, reasoning=reasoning, shown=folder, named=named
+            )
             jobs.append((job, replace(settings, model=model)))
     # Sets with the same plans would be one run, which could not be compared with itself.
     identities = [job.identity for job, _ in jobs]

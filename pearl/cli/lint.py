@@ -107,6 +107,7 @@ def lint_command(
     form = "json" if options.as_json else form
     unreadable: list[UnreadableError] = []
     unfixed: list[InputError] = []
+    changed: list[str] = []
     inputs = each_input(paths, unreadable.append)
     if safe or unsafe or only_diff:
         selection = partial(selection_for, select, ignore)
@@ -123,13 +124,11 @@ def lint_command(
             diff = "".join(diff_of(before.source, after.source.text) for before, after in fixed)
             show_diff(diff)
             if items and not diff:
-                more = "" if unsafe else " safe"
-                others = "" if unsafe else "; --unsafe-fixes also applies those that guess, if any"
-                click.echo(f"No{more} fix would change anything{others}.", err=True)
+                _say_no_fix(unsafe=unsafe)
             warn(*map(str, (*unreadable, *unfixed)))
             failed = bool(unreadable or unfixed or diff)
             raise click.exceptions.Exit(1 if failed and not exit_zero else 0)
-        inputs = (_write_fixed(before, after) for before, after in fixed)
+        inputs = (_write_fixed(before, after, changed) for before, after in fixed)
     checks = Checks(
         options.libraries, select, ignore, "" if statistics else form, not no_cache, paths
     )
@@ -153,6 +152,8 @@ def lint_command(
         # If nothing could be read, there is nothing to summarise.
         if counts.checked or not unreadable:
             _summary(counts, noun, len(faults))
+        if (safe or unsafe) and counts.times and not (changed or unfixed):
+            _say_no_fix(unsafe=unsafe)
     warn(*map(str, (*unreadable, *unfixed)))
     failed = bool(unreadable or unfixed or faults or counts.sources)
     raise click.exceptions.Exit(1 if failed and not exit_zero else 0)
@@ -175,15 +176,24 @@ def _fix_all(
         yield item, replace(item, source=source)
 
 
-def _write_fixed(before: Input, after: Input) -> Input:
-    """Write a fixed text over its file, or print it where it came from standard input."""
+def _write_fixed(before: Input, after: Input, changed: list[str]) -> Input:
+    """Write a fixed text over its file, or print it where it came from standard input; its name is
+    added to ``changed`` where a fix changed it."""
     source = after.source
+    if source.text != before.source.text:
+        changed.append(source.name)
     if source.name == "-":
         emit(source.text)
     elif source.text != before.source.text:
         write(source.name, source.text)
         click.echo(f"fixed {printable(source.name)}", err=True)
     return after
+
+
+def _say_no_fix(*, unsafe: bool) -> None:
+    more = "" if unsafe else " safe"
+    others = "" if unsafe else "; --unsafe-fixes also applies those that guess, if any"
+    click.echo(f"No{more} fix would change anything{others}.", err=True)
 
 
 def _rows(paths: Sequence[str]) -> int:

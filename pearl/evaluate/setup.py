@@ -304,6 +304,7 @@ class Preparation:
         *,
         reasoning: bool = False,
         shown: str = "",
+        named: Sequence[str] = (),
     ) -> tuple[Job, Model]:
         """The job of one model.
 
@@ -312,6 +313,7 @@ class Preparation:
             fit: gives how much fits a prompt of these models.
             reasoning: whether the model also labels each question's kind of reasoning.
             shown: the name of this set of demonstrations, where there are several.
+            named: which of ``library`` and ``demos`` the user named for this evaluation.
 
         Returns:
             The job, and the model together with those that actions of the libraries name.
@@ -325,7 +327,7 @@ class Preparation:
         context = fit(model)
         chosen = [find_method(name, shared.own) for name in methods]
         sample.check(chosen, shared, model)
-        _refuse_unused(chosen, shared)
+        _refuse_unused(chosen, shared, named)
         if reasoning and readers_of(model)[0].name == OFFLINE:
             raise InputError(f"--reasoning {NEEDS_MODEL}")
         every = (*methods, *((REASON_LABELS,) if reasoning else ()))
@@ -452,7 +454,9 @@ def with_options(
     )
 
 
-def _refuse_unused(methods: Sequence[Method], shared: EvaluationContext) -> None:
+def _refuse_unused(
+    methods: Sequence[Method], shared: EvaluationContext, named: Sequence[str]
+) -> None:
     """Refuse an option that none of the methods uses, as a report would show it nevertheless.
 
     Raises:
@@ -474,6 +478,8 @@ def _refuse_unused(methods: Sequence[Method], shared: EvaluationContext) -> None
         "index": shared.retriever is not None,
         # Grading by a rubric asks for structured output as well.
         "examples": bool(shared.examples) and not isinstance(shared.metric, Graded),
+        "library": "library" in named,
+        "demos": "demos" in named,
     }
     used = {name for method in methods for name in method.uses}
     for name in (name for name in is_set if is_set[name] and name not in used):

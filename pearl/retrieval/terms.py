@@ -178,11 +178,9 @@ _HEADING = re.compile(
 _END = re.compile(
     r"[.!?…؟।](?P<close>[\"'”’»)\]]*)\s+(?=[\"'“‘«„(\[]*(?:§+\s?)?(?P<next>[^\W_]))|[。！？]+[」』”’）]*"
 )
-_ABBREVIATED = re.compile(
-    r"\b(?:Mr|Mrs|Ms|Mme|Mlle|Dr|St|Prof|Rev|Hon|Capt|Col|Gen|Maj|Sgt|Lt|Gov|Sen|Rep|Jr|Sr|Mt|Ft"
-    r"|vs|cf|viz|ca|[A-HJ-Z])$"
-)
-_NUMBERED = re.compile(r"\b(?:[Nn]os?|pp?|[Ff]igs?|[Vv]ol|[Cc]h|[Aa]rts?|[Ss]ecs?)$")
+_TITLES = "Mr|Mrs|Ms|Mme|Mlle|Dr|St|Prof|Rev|Hon|Capt|Col|Gen|Maj|Sgt|Lt|Gov|Sen|Rep|Jr|Sr|Mt|Ft"
+_ABBREVIATED = re.compile(rf"\b(?:{_TITLES}|{_TITLES.upper()}|vs|cf|viz|ca|[A-HJ-Z])$")
+_NUMBERED = re.compile(r"\b(?:nos?|pp?|figs?|vol|ch|arts?|secs?)$", re.IGNORECASE)
 _CLAUSE_NUMBER = re.compile(
     rf"\s*(?:(?:{_CLAUSE_NAME})\s?)?(?:[A-Z]\.)?(?:\d+|\d{{1,3}}(?:\.\d{{1,3}})+)[a-z]?\s*"
     r"|\s*[IVX]{1,5}"

@@ -5,7 +5,15 @@ from functools import partial
 from types import MappingProxyType
 
 from pearl.evaluate.methods import strategies
-from pearl.evaluate.methods.base import EXECUTE, LIBRARY, STEPWISE, UNREFINED, Method, always
+from pearl.evaluate.methods.base import (
+    EXECUTE,
+    LIBRARY,
+    PLANS_WITH,
+    STEPWISE,
+    UNREFINED,
+    Method,
+    always,
+)
 from pearl.lang.entry_points import extension, offered
 from pearl.lang.errors import InputError
 from pearl.lang.text import close_name
@@ -42,7 +50,7 @@ METHODS = (
     _ONE_STEP("cot", partial(strategies.one_step, baselines.reasoning_plan)),
     Method("mcq", strategies.multiple_choice, "", plans=False, lacks=strategies.lacks_options),
     strategies.with_setup("pearl", LIBRARY),
-    _PROSE("pearl-no-execution", strategies.show_plan, uses=("shown",)),
+    _PROSE("pearl-no-execution", strategies.show_plan, uses=("shown", *PLANS_WITH)),
     strategies.with_setup(strategies.NO_REFINEMENT, UNREFINED),
     strategies.with_setup("pearl-execute-only", EXECUTE),
     _PROSE(
@@ -50,10 +58,17 @@ METHODS = (
         partial(strategies.by_name, "decomp", STEPWISE),
         STEPWISE,
         needs_model=True,
-        uses=("calls", "depth", "passages", "index"),
+        uses=("calls", "depth", "passages", "index", *PLANS_WITH),
         lacks=partial(strategies.lacks_solver, STEPWISE),
     ),
-    _PROSE("cot-rolled-out", strategies.rolled_out, STEPWISE, needs_model=True, plans=False),
+    _PROSE(
+        "cot-rolled-out",
+        strategies.rolled_out,
+        STEPWISE,
+        needs_model=True,
+        plans=False,
+        uses=PLANS_WITH,
+    ),
     _ONE_STEP(
         "least-to-most", strategies.least_to_most, needs_model=True, plans=True, uses=("examples",)
     ),
@@ -61,7 +76,7 @@ METHODS = (
     _ONE_STEP(
         "retrieve-read",
         strategies.retrieve_and_read,
-        uses=("passages", "index"),
+        uses=("passages", "index", "library"),
         actions=strategies.retrieving,
         lacks=strategies.nothing_to_look_up,
     ),
@@ -87,7 +102,7 @@ METHODS = (
         "tmn-model",
         strategies.by_model,
         needs_model=True,
-        uses=(*_HOPS, "examples"),
+        uses=(*_HOPS, "examples", *PLANS_WITH),
         lacks=strategies.lacks_decompositions,
     ),
     _FACTS(
@@ -123,7 +138,7 @@ def find_method(name: str, own: Mapping[str, OwnStrategy] = MappingProxyType({})
         own_strategy(strategy, name)
         lacks = partial(strategies.lacks_solver, LIBRARY)
         # It may use any of these, as they are passed to it.
-        uses = ("calls", "depth", "passages", "examples", "index")
+        uses = ("calls", "depth", "passages", "examples", "index", *PLANS_WITH)
         by_name = partial(strategies.by_name, name, LIBRARY)
         return _PROSE(name, by_name, shown=False, uses=uses, lacks=lacks)
     names = [*(method.name for method in METHODS), "pearl@N", *offered("strategies")]

@@ -59,6 +59,9 @@ STEPWISE = "stepwise"
 """Names of planning setups: the user's choice; with demonstrations before refinement; with only
 EXECUTE and CONCAT; and, for decompositions, the default where the user chose no library."""
 
+PLANS_WITH = ("library", "demos")
+"""The options for what plans call and what the planner is shown."""
+
 STEPWISE_LIBRARY = "open_domain"
 """The library of `STEPWISE`, which is also the name of its demonstrations' folder."""
 

@@ -27,6 +27,7 @@ from pearl.commaqa.world import World
 from pearl.evaluate.datasets.base import NO_DOCUMENT, Example
 from pearl.evaluate.methods.base import (
     LIBRARY,
+    PLANS_WITH,
     STEPWISE,
     EvaluationContext,
     HopSearch,
@@ -98,7 +99,7 @@ async def show_plan(example: Example, shared: EvaluationContext, session: Sessio
 def with_setup(name: str, setup: str) -> Method:
     """PEARL that plans with a setup."""
     lacks = partial(lacks_solver, setup)
-    uses = ("shown", "passages", "index")
+    uses = ("shown", "passages", "index", *PLANS_WITH)
     return Method(name, partial(run_pearl, setup), setup, prose=True, uses=uses, lacks=lacks)
 
 
@@ -322,10 +323,6 @@ async def _choice(reply: str, options: Sequence[str], question: str, caller: Cal
     return place
 
 
-_HEADING = 4
-"""The most words of a line that may be a heading rather than a sentence."""
-
-
 async def retrieve_and_read(
     example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
@@ -335,10 +332,6 @@ async def retrieve_and_read(
     handlers = with_retriever(NONE, example.document, shared.retriever)
     finished = await _run(GivenPlan(plan), example, retrieving(shared), session, handlers)
     outcome = await conclude_text(finished, example, session)
-    lines = (line for line in finished.text.splitlines() if len(line.split()) > _HEADING)
-    if any(map(example.document.find, lines)):
-        # A sentence of the document counts as a quote, as the model saw only passages.
-        outcome = replace(outcome, measures={**outcome.measures, "grounded": 1.0})
     if example.options:
         return outcome
     return replace(outcome, answer=conclusion(finished.text))

@@ -15,7 +15,8 @@ Use instead
     2. b = FIND_RELATION(CTX, a, "Mara") : Find how the two stand to each other
 
 Fix
-    Safe: puts in the parenthesis before the note, or takes out the second one.
+    Safe: puts in the parenthesis before the note or at the line's end, or takes out the second
+    one. None where the line ends before an argument.
 """
 
 from itertools import accumulate
@@ -39,11 +40,12 @@ def explain(broken: Broken) -> Diagnostic | None:
         marks = accumulate(1 if mark == "(" else -1 for mark in _PARENTHESIS.findall(broken.rest))
         if min(marks, default=0) < 0:
             return None
-        end = broken.span.start + len(text[broken.span.start : at].rstrip())
-        fix = mend(Span(end, end), ")", 'put in ")"')
-        return RULE(broken.at, 'The call has no ")" before its note.', help='Add ")".', fix=fix)
+        return _unclosed(broken, "before its note")
     if "CLOSE" in broken.accepts and broken.got == "$END":
-        return RULE(broken.at, 'The call has no ")" at its end.', help='Add ")" and the note.')
+        if broken.before in ("_OPEN", "_COMMA"):
+            help = 'Write the arguments that follow, and ")".'
+            return RULE(broken.at, 'The call has no ")" at its end.', help=help)
+        return _unclosed(broken, "at its end")
     if broken.got == "CLOSE" and broken.before == "CLOSE":
         fix = mend(Span(at, at + 1), "", 'take out ")"')
         return RULE(broken.at, 'There is one ")" too many.', help='Take out ")".', fix=fix)
@@ -57,6 +59,14 @@ def explain(broken: Broken) -> Diagnostic | None:
             help="Write the call as ACTION(argument, …).",
         )
     return None
+
+
+def _unclosed(broken: Broken, where: str) -> Diagnostic:
+    """The finding that a call whose arguments are whole is not closed."""
+    start = broken.span.start
+    end = start + len(broken.source.text[start : broken.at.start].rstrip())
+    fix = mend(Span(end, end), ")", 'put in ")"')
+    return RULE(broken.at, f'The call has no ")" {where}.', help='Add ")".', fix=fix)
 
 
 RULE = Rule("PRL103", "missing-parenthesis", ERROR, __doc__, explain=explain)

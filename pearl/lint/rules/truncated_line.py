@@ -40,11 +40,15 @@ def explain(broken: Broken) -> Diagnostic | None:
     if not stump and (not cut or ("_ASSIGN" in broken.accepts and not broken.name)):
         return None
     in_text = opened and not stump
+    whole = "CLOSE" in broken.accepts and broken.before not in ("_OPEN", "_COMMA")
+    first = "Close the text, write" if in_text else "Write"
+    if whole and not opened:
+        first = 'Add ")" if the call ends here; else write'
     return RULE(
         broken.span,
         f"The last line stops in the middle{' of a text' if in_text else ''}.",
-        help=f"{'Close the text, write' if in_text else 'Write'} this step to its end, and the "
-        "steps after it. A model may need a higher token limit.",
+        help=f"{first} this step to its end, and the steps after it. A model may need a higher "
+        "token limit.",
     )
 
 

@@ -23,6 +23,7 @@ Fix
 """
 
 import re
+from collections.abc import Sequence
 
 from pearl.lang.graph import needed
 from pearl.lint.rules.base import DOCUMENT, WARNING, Findings, PlanView, Rule, alike, resembling
@@ -37,6 +38,9 @@ def check(view: PlanView) -> Findings:
     if view.plan.returns:
         returned = {ref.name for ref in view.plan.returns}
         used = needed(returned, steps)
+        # A misspelt name is reported where it stands; the step that it means has its part.
+        misspelt = _misspelt(view, [step.name for step in steps if step.name not in used])
+        used = needed(returned | misspelt, steps)
         for step in steps if returned <= view.defined.keys() else ():
             if step.name not in used:
                 yield RULE(
@@ -52,10 +56,7 @@ def check(view: PlanView) -> Findings:
     # Other rules report a quoted name and a misspelt one, and a line that cannot be read may
     # use the step.
     explained = {step.name for step, _ in quotations(view)}
-    names = [step.name for step in unused]
-    undefined = [name for name in view.uses if name not in view.defined and name != DOCUMENT]
-    for name in undefined[:_MOST]:
-        explained.update(alike(name, names, word=False), resembling(name, names))
+    explained |= _misspelt(view, [step.name for step in unused])
     explained.update(word for line in view.broken for word in re.findall(r"\w+", line.text))
     for step in unused[:-1]:
         if step.name not in explained:
@@ -65,6 +66,15 @@ def check(view: PlanView) -> Findings:
                 help=f"Use {step.name} in a later step, or return what the answer is.",
                 data={"name": step.name},
             )
+
+
+def _misspelt(view: PlanView, names: Sequence[str]) -> set[str]:
+    """The names, of some, that an undefined name of the plan may mean."""
+    undefined = [name for name in view.uses if name not in view.defined and name != DOCUMENT]
+    found: set[str] = set()
+    for name in undefined[:_MOST]:
+        found.update(alike(name, names, word=False), resembling(name, names))
+    return found
 
 
 RULE = Rule("PRL401", "unused-step", WARNING, __doc__, plan=check)
