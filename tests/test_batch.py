@@ -780,7 +780,7 @@ def test_the_cache_is_counted_and_let_go(serve: Any):
     stats = call("cache", "stats", "--json").json
     assert [model["replies"] for model in stats["models"]] == [3]
     assert call("cache", "prune", "--older-than", "1d", "--json").json == {"runs": 0, "replies": 0}
-    assert call("cache", "prune", "--older-than", "0m", "--json").json == {"runs": 1, "replies": 3}
+    assert call("cache", "prune", "--older-than", "0d", "--json").json == {"runs": 1, "replies": 3}
 
 
 def test_an_estimate_sends_nothing(serve: Any):
