@@ -113,7 +113,8 @@ def tag_command(run: str, names: tuple[str, ...], off: bool, options: Options) -
 )  # fmt: skip
 @shared("store", "json")
 def show(run: str, html: str, documents: str, options: Options) -> None:
-    """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
+    """Show RUN: its name, the start of it, last, or a tag that only it has; RUN/ID is one question
+    of a job."""
     from pearl.models.tokens import load_prices
     from pearl.store.totals import totals
     from pearl.viewer.journal_tree import read_journal
