@@ -20,6 +20,7 @@ from pearl.cli.batch import _resume_command
 from pearl.cli.inputs import open_existing
 from pearl.cli.output import follow_up
 from pearl.jobs.estimate import Estimate, Share
+from pearl.jobs.question_file import parse_question
 from pearl.jobs.workers import CUT
 from pearl.lang.values import digest
 from pearl.models.base import Usage
@@ -1074,6 +1075,17 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
 
 
 @pytest.mark.parametrize(
+    ("gold", "right"), [("timber was  kept for the navy", "B"), ("no one knows", "C"), ("c", "C")]
+)
+def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(
+    gold: str, right: str
+):
+    options = ["The Navy", "Timber was kept for the navy.", "No one knows!"]
+    row = {"id": "a", "question": "Why?", "document": "story.txt", "options": options}
+    assert parse_question(row | {"gold": gold}, "q.jsonl:1").gold == right
+
+
+@pytest.mark.parametrize(
     ("row", "said"),
     [
         ({"question": None}, "neither a question nor a plan"),
@@ -1103,6 +1115,9 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
             "letter and no option's text: maybe. Give the letter",
         ),
         ({"options": ["y", "n"], "gold": "maybe"}, "of the right option, A to B, or its text."),
+        ({"options": ["CO", "Co"], "gold": "co"}, "no option's text: co. Give the letter"),
+        ({"options": ["y", "A"], "gold": "a."}, "no option's text: a.. Give the letter"),
+        ({"options": ["!", "…"], "gold": "?"}, "no option's text: ?. Give the letter"),
         ({"options": ["B", "A"], "gold": "A"}, "is one option's letter and another's text"),
         ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
         ({"gold": ["y", ["n"]]}, "or a list of such of which each is right"),

@@ -396,9 +396,10 @@ def question_rows(row: dict[str, Any], name: str) -> list[tuple[str, dict[str, A
     return rows
 
 
-def comparable(question: str) -> str:
-    """A question in the form for comparison, without case, extra spaces and final punctuation."""
-    return one_line(question).casefold().rstrip("?.! ")
+def comparable(text: str) -> str:
+    """A question or an option in the form for comparison, without case, extra spaces and final
+    punctuation."""
+    return one_line(text).casefold().rstrip("?.! ")
 
 
 def questions_in(path: str) -> frozenset[str]:
@@ -542,7 +543,10 @@ def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  
     if len(right) > 1:
         raise InputError(f"{name}: gold has several of the options: give the one that is right.")
     option, plain = right[0].strip().upper(), [one_line(text) for text in options]
-    text = one_line(right[0])
+    text, meant = one_line(right[0]), comparable(right[0])
+    if text not in plain and meant and meant.upper() not in letters:
+        alike = {each for each in plain if comparable(each) == meant}
+        text = alike.pop() if len(alike) == 1 else text
     if option in letters and text in plain and plain[letters.index(option)] != text:
         raise InputError(
             f"{name}: gold {right[0]} is one option's letter and another's text: put the options "
