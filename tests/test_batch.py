@@ -1077,9 +1077,7 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
 @pytest.mark.parametrize(
     ("gold", "right"), [("timber was  kept for the navy", "B"), ("no one knows", "C"), ("c", "C")]
 )
-def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(
-    gold: str, right: str
-):
+def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gold: str, right: str):
     options = ["The Navy", "Timber was kept for the navy.", "No one knows!"]
     row = {"id": "a", "question": "Why?", "document": "story.txt", "options": options}
     assert parse_question(row | {"gold": gold}, "q.jsonl:1").gold == right
@@ -1179,11 +1177,24 @@ def test_the_keys_of_articles_are_close_to_none_of_a_question_s():
 
 def test_every_row_that_cannot_be_used_is_named(serve: Any):
     server = serve(saying("Yes."))
-    write(question("a"), *(question(f"b{at}", document="gone.txt") for at in range(13)))
+    write(question("a"), *(question(f"b{at}", document=f"gone{at}.txt") for at in range(13)))
     result = batch()
     assert (result.code, len(result.told), server.asked) == (2, 13, [])
     for line, told in enumerate(result.told, 2):
-        assert told.startswith(f"pearl: q.jsonl:{line}: gone.txt does not exist")
+        assert told.startswith(f"pearl: q.jsonl:{line}: gone{line - 2}.txt does not exist")
+
+
+def test_rows_with_the_same_problem_are_one_line():
+    gone = {"document": "gone.txt", "gold": "x"}
+    write(*(question(f"a{at}") for at in range(3)), *(question(f"b{at}", **gone) for at in "123"))
+    told = call("eval", "questions", "--data", "q.jsonl", "--model", "offline").told
+    assert told == [
+        'pearl: q.jsonl:1 (a0) and 2 more rows: cannot be scored: give its gold answer as "gold", '
+        "or leave the row out.",
+        "pearl: q.jsonl:4 and 2 more rows: gone.txt does not exist: check the path of the "
+        "document. Name the folder that holds it with --documents, or give a text itself as "
+        '{"text": …}.',
+    ]
 
 
 def _fails(*_: Any) -> Any:
