@@ -230,7 +230,11 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "pearl eval questions --data rows.jsonl evaluates", ["eval", "rows.jsonl"]),
     (2, "Give a document and a question about it", ["ask", "story.txt"]),
     (2, "the document comes first: pearl ask story.txt", ["ask", ASK, "story.txt"]),
-    (2, "put that in quotes: pearl ask story.txt", ["ask", "story.txt", *"Why did she dig?".split()]),
+    (
+        2,
+        "put that in quotes: pearl ask story.txt",
+        ["ask", "story.txt", *"Why did she dig?".split()],
+    ),
     (2, "Why does not exist", ["ask", "story.txt", "Why", "dig?"]),
     (2, "no.txt does not exist: check the path of the document.", ["ask", "no.txt", "Why?"]),
     (2, "form.pdf:1 is a PDF, and no text", ["batch", "form.pdf", "-o", "a.jsonl"]),
