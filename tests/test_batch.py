@@ -797,6 +797,17 @@ def test_an_estimate_sends_nothing(serve: Any):
     assert "no price for some-model" in call("estimate", "q.jsonl").out
 
 
+def test_an_estimate_of_the_offline_reader_counts_no_tokens_and_no_window():
+    long = {"text": "The lamp burned all night at the harbour. " * 1000}
+    write({"id": "a", "question": "Why?", "document": long})
+    told = call("estimate", "q.jsonl", "--model", "offline").out
+    assert "tokens     not reported by the offline reader\n" in told
+    assert "window" not in told
+    # The planner's tokens count all the same.
+    apart = ("--planner-model", "gpt-4o-mini", "--reader-model", "offline")
+    assert "tokens     about " in call("estimate", "q.jsonl", *apart).out
+
+
 def test_an_estimate_names_the_calls_that_find_out_forms_of_replies(serve: Any):
     server = serve(saying("Yes."))
     write({"id": "a", "question": "Why?", "document": "story.txt"})
