@@ -20,6 +20,7 @@ from pearl.cli.batch import _resume_command
 from pearl.cli.inputs import open_existing
 from pearl.cli.output import follow_up
 from pearl.jobs.estimate import Estimate, Share
+from pearl.jobs.question_file import parse_question
 from pearl.jobs.workers import CUT
 from pearl.lang.values import digest
 from pearl.models.base import Usage
@@ -780,7 +781,7 @@ def test_the_cache_is_counted_and_let_go(serve: Any):
     stats = call("cache", "stats", "--json").json
     assert [model["replies"] for model in stats["models"]] == [3]
     assert call("cache", "prune", "--older-than", "1d", "--json").json == {"runs": 0, "replies": 0}
-    assert call("cache", "prune", "--older-than", "0m", "--json").json == {"runs": 1, "replies": 3}
+    assert call("cache", "prune", "--older-than", "0d", "--json").json == {"runs": 1, "replies": 3}
 
 
 def test_an_estimate_sends_nothing(serve: Any):
@@ -794,6 +795,17 @@ def test_an_estimate_sends_nothing(serve: Any):
     assert told["cost"] > told["cost_with_prefix_cache"] > 0 or told["cached_tokens"] == 0
     assert not server.asked
     assert "no price for some-model" in call("estimate", "q.jsonl").out
+
+
+def test_an_estimate_of_the_offline_reader_counts_no_tokens_and_no_window():
+    long = {"text": "The lamp burned all night at the harbour. " * 1000}
+    write({"id": "a", "question": "Why?", "document": long})
+    told = call("estimate", "q.jsonl", "--model", "offline").out
+    assert "tokens     not reported by the offline reader\n" in told
+    assert "window" not in told
+    # The planner's tokens count all the same.
+    apart = ("--planner-model", "gpt-4o-mini", "--reader-model", "offline")
+    assert "tokens     about " in call("estimate", "q.jsonl", *apart).out
 
 
 def test_an_estimate_names_the_calls_that_find_out_forms_of_replies(serve: Any):
@@ -1074,6 +1086,15 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
 
 
 @pytest.mark.parametrize(
+    ("gold", "right"), [("timber was  kept for the navy", "B"), ("no one knows", "C"), ("c", "C")]
+)
+def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gold: str, right: str):
+    options = ["The Navy", "Timber was kept for the navy.", "No one knows!"]
+    row = {"id": "a", "question": "Why?", "document": "story.txt", "options": options}
+    assert parse_question(row | {"gold": gold}, "q.jsonl:1").gold == right
+
+
+@pytest.mark.parametrize(
     ("row", "said"),
     [
         ({"question": None}, "neither a question nor a plan"),
@@ -1103,6 +1124,9 @@ def test_an_estimate_for_a_model_that_is_not_set_up_says_that_what_is_kept_is_no
             "letter and no option's text: maybe. Give the letter",
         ),
         ({"options": ["y", "n"], "gold": "maybe"}, "of the right option, A to B, or its text."),
+        ({"options": ["CO", "Co"], "gold": "co"}, "no option's text: co. Give the letter"),
+        ({"options": ["y", "A"], "gold": "a."}, "no option's text: a.. Give the letter"),
+        ({"options": ["!", "…"], "gold": "?"}, "no option's text: ?. Give the letter"),
         ({"options": ["B", "A"], "gold": "A"}, "is one option's letter and another's text"),
         ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
         ({"gold": ["y", ["n"]]}, "or a list of such of which each is right"),
@@ -1164,11 +1188,24 @@ def test_the_keys_of_articles_are_close_to_none_of_a_question_s():
 
 def test_every_row_that_cannot_be_used_is_named(serve: Any):
     server = serve(saying("Yes."))
-    write(question("a"), *(question(f"b{at}", document="gone.txt") for at in range(13)))
+    write(question("a"), *(question(f"b{at}", document=f"gone{at}.txt") for at in range(13)))
     result = batch()
     assert (result.code, len(result.told), server.asked) == (2, 13, [])
     for line, told in enumerate(result.told, 2):
-        assert told.startswith(f"pearl: q.jsonl:{line}: gone.txt does not exist")
+        assert told.startswith(f"pearl: q.jsonl:{line}: gone{line - 2}.txt does not exist")
+
+
+def test_rows_with_the_same_problem_are_one_line():
+    gone = {"document": "gone.txt", "gold": "x"}
+    write(*(question(f"a{at}") for at in range(3)), *(question(f"b{at}", **gone) for at in "123"))
+    told = call("eval", "questions", "--data", "q.jsonl", "--model", "offline").told
+    assert told == [
+        'pearl: q.jsonl:1 (a0) and 2 more rows: cannot be scored: give its gold answer as "gold", '
+        "or leave the row out.",
+        "pearl: q.jsonl:4 and 2 more rows: gone.txt does not exist: check the path of the "
+        "document. Name the folder that holds it with --documents, or give a text itself as "
+        '{"text": …}.',
+    ]
 
 
 def _fails(*_: Any) -> Any:

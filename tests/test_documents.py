@@ -332,7 +332,7 @@ def test_a_file_is_converted_once_whatever_its_name(cache: Path, monkeypatch: py
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_batch_converts_each_document_once_and_names_every_row_of_a_bad_one(
+def test_a_batch_converts_each_document_once_and_counts_the_rows_of_a_bad_one(
     monkeypatch: pytest.MonkeyPatch,
 ):
     rows = [{"id": at, "question": QUESTION, "document": f"{at % 2}.docx"} for at in range(5)]
@@ -348,8 +348,8 @@ def test_a_batch_converts_each_document_once_and_names_every_row_of_a_bad_one(
     Path("1.docx").write_bytes(WORD)
     refused = call("batch", "q.jsonl", "-o", "a.jsonl", "--model", "offline")
     assert refused.code == 2
-    wrong = "pearl: q.jsonl:{}: 1.docx is a Word file"
-    assert [line[: len(wrong) - 1] for line in refused.told] == [*map(wrong.format, (2, 4))]
+    assert len(refused.told) == 1
+    assert refused.told[0].startswith("pearl: q.jsonl:2 and 1 more row: 1.docx is a Word file")
 
 
 def test_texts_that_nobody_reads_for_a_month_leave_the_cache_and_the_oldest_of_too_many(

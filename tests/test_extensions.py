@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 import pearl
 from pearl.evaluate.methods import find_method
-from pearl.evaluate.report import summarise
+from pearl.evaluate.report import failures
 from pearl.lang.entry_points import extension, failure_text
 from pearl.lang.errors import install_command
 from pearl.strategies.registry import find_strategy
@@ -362,8 +363,14 @@ def test_refining_and_evaluating_by_a_metric_of_ones_own(
     ]
     assert (
         "zero-shot: 2 questions could not be answered or scored, 1 of them so: The answer was not "
-        "scored: The metric fails gave 2: let it give 0 to 1."
-    ) in str(summarise(wrong).blocks)
+        "scored: The metric fails gave 2: let it give 0 to 1; 1 of them so: The answer was not "
+        "scored: The metric fails failed: SystemExit: It burned."
+    ) in wrong.notes
+    several = [replace(wrong.results[0], error=f"No {at}.") for at in (1, 1, 2, 3, 4, 5, 6)]
+    assert [*failures(replace(wrong, results=tuple(several)))] == [
+        "zero-shot: 7 questions could not be answered or scored, 2 of them so: No 1; 1 of them so: "
+        "No 2; 1 of them so: No 3; 1 of them so: No 4; 2 for other reasons."
+    ]
 
 
 def test_a_metric_that_fails_is_named_as_the_reason_and_ends_with_exit_code_1(

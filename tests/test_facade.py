@@ -65,6 +65,17 @@ def test_what_is_done_is_in_the_store_for_the_next_object_and_for_the_commands(
     assert not (tmp_path / ".pearl").exists()
 
 
+def test_what_a_job_cost_is_in_its_progress(serve: Serve, tmp_path: Path):
+    usage = {"prompt_tokens": 1000, "completion_tokens": 10}
+    serve(lambda body: completion(reading(body), usage=usage))
+    questions = write_questions(tmp_path, {})
+    done = pearl.Pearl(model="gpt-4o-mini", store="s.db").batch_sync(questions)
+    assert done.progress.cost
+    shown = call("runs", "show", done.run, "--store", "s.db", "--json").json
+    assert shown["cost"] == done.progress.cost / 1e6
+    assert pearl.Pearl(model="some-model").batch_sync(questions).progress.cost is None
+
+
 def test_a_batch_that_is_cancelled_goes_on_where_it_stopped(serve: Serve, tmp_path: Path):
     reached, release = asyncio.Event(), [False]
     loop: list[asyncio.AbstractEventLoop] = []

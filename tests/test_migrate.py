@@ -145,6 +145,7 @@ class TestCommand:
         assert result.told == [
             "plans/a.plan: 1 step changed: FIND_BEST is FIND_OUT (arguments too).",
             "1 plan: 1 changed, in 1 step; 1 without errors.",
+            "plans/a.plan is as it was: --write writes it back.",
         ]
         assert Path("plans/a.plan").read_text() == self.OLD
 

@@ -247,7 +247,7 @@ def test_an_open_answer_is_right_where_it_holds_the_gold_one(tmp_path: Path):
 def test_a_question_without_a_gold_answer_cannot_be_scored(tmp_path: Path):
     done, server = refined(tmp_path, [SECOND], gold="")
     assert done.code == 2
-    assert "q.jsonl:1 (q0): it cannot be scored" in done.err
+    assert "q.jsonl:1 (q0): cannot be scored" in done.err
     assert server.asked == []
 
 

@@ -404,7 +404,12 @@ class TestHistory:
             assert find_run(store.engine, second[:-1], place, now).head == {"count": 2}
             assert {one.name for one in list_runs(store.engine, now)} == {first, second}
             assert len(list_runs(store.engine, now, 1)) == 1
-            for name, said in (("nosuch", "No run is named"), (first[:4], "names several")):
+            history.tag_run(store.engine, first, ["paper", "both"])
+            history.tag_run(store.engine, second, ["both", first])
+            assert find_run(store.engine, "paper", place, now).name == first
+            assert find_run(store.engine, first, place, now).name == first
+            wrong = {"nosuch": "No run is named", first[:4]: "names several", "both": "of one"}
+            for name, said in wrong.items():
                 with pytest.raises(InputError, match=said):
                     find_run(store.engine, name, place, now)
         with opened(place) as store:

@@ -179,6 +179,10 @@ def _report_error(error: click.ClickException | InputError) -> int:
     more: dict[str, Any] = {}
     if isinstance(error, click.ClickException):
         message, code = error.format_message(), error.exit_code
+    if isinstance(error, click.BadParameter):
+        # click calls numbers by its own classes.
+        message = message.replace(" valid integer range", " whole number")
+        message = message.replace(" valid float range", " number")
     if isinstance(error, click.UsageError) and error.ctx:
         message = message.strip().rstrip(".")
         # click's own question "Did you mean …?" ends the sentence already.

@@ -53,7 +53,15 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
     if not question.strip():
         raise InputError("The question is empty: write it in quotes after the document.")
     if os.path.isfile(question) and not any(map(os.path.exists, documents)):
-        raise InputError(f"{question} is a file: give the question behind it.")
+        raise InputError(
+            f'{question} is a file, and the document comes first: pearl ask {question} "Why …?"'
+        )
+    lost = [path for path in documents if path != "-" and not os.path.exists(path)]
+    if lost and len(documents) > 1 and " " not in question:
+        raise InputError(
+            f"{lost[0]} does not exist: check the path of the document. If it is a word of the "
+            f'question, put that in quotes: pearl ask {documents[0]} "Why …?"'
+        )
     library = library_for(options.strategy, options.libraries)
     model = choose(options.model, options.planner, options.reader)
     source = read_documents(documents)

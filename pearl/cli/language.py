@@ -193,6 +193,8 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, options: Options) ->
         steps = counted(sum(len(result.migrated.changes) for result in done), "step")
         count = counted(len(done), "plan")
         click.echo(f"{count}: {changed:,} changed, in {steps}; {clean:,} without errors.", err=True)
+        if changed and not (in_place or options.output or files[0] == "-"):
+            click.echo(f"{printable(files[0])} is as it was: --write writes it back.", err=True)
     warn(*map(str, unreadable))
     problems = unreadable or any(result.migrated.problems or result.errors for result in done)
     raise click.exceptions.Exit(1 if problems else 0)
@@ -295,7 +297,8 @@ def rule_command(code: str, options: Options) -> None:
         )
         tell([summary(rule) for rule in ordered], options.as_json, lines)
         return
-    named = [rule for rule in RULES if code.upper() == rule.code or code.lower() == rule.name]
+    names = (code.lower(), f"prl{code}")
+    named = [rule for rule in RULES if rule.code.lower() in names or rule.name in names]
     if not named:
         raise InputError(f"There is no rule {code}: pearl rule lists them.")
     rule = named[0]

@@ -113,7 +113,8 @@ def tag_command(run: str, names: tuple[str, ...], off: bool, options: Options) -
 )  # fmt: skip
 @shared("store", "json")
 def show(run: str, html: str, documents: str, options: Options) -> None:
-    """Show RUN: its name, the start of it, or last; RUN/ID is one question of a job."""
+    """Show RUN: its name, the start of it, last, or a tag that only it has; RUN/ID is one question
+    of a job."""
     from pearl.models.tokens import load_prices
     from pearl.store.totals import totals
     from pearl.viewer.journal_tree import read_journal
@@ -400,17 +401,21 @@ def stats(options: Options) -> None:
 @cache_command.command("prune", epilog="Example:  pearl cache prune --older-than 30d")
 @click.option(
     "--older-than", "age", required=True, metavar="AGE",
-    help="As 12h, 30d or 8w: runs last at work before that go, with every reply only they used.",
+    help="As 12h, 30d or 8w: runs last at work before that go, with every reply only they used. "
+    "0d lets go of all that are not at work.",
 )  # fmt: skip
 @shared("store", "json")
 def prune(age: str, options: Options) -> None:
     """Let go of old runs and their replies."""
     from pearl.store import cache
 
-    parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([mhdw])\s*", age, re.IGNORECASE)
+    # Not m, which is a minute to some and a month to others.
+    parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([hdw])\s*", age, re.IGNORECASE)
     if not parts:
-        raise InputError(f"{age} is no age: write it as 12h, 30d or 8w.")
-    units = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
+        raise InputError(
+            f"{age} is no age: write hours, days or weeks, as 12h, 30d (a month) or 8w."
+        )
+    units = {"h": 3600, "d": 86400, "w": 604800}
     seconds = float(parts[1]) * units[parts[2].lower()]
     with open_existing(options.store) as engine:
         gone, replies = cache.prune(engine, time.time() - seconds)

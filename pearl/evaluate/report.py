@@ -128,17 +128,27 @@ def render_report(evaluation: Evaluation, *others: Evaluation, form: str = "mark
     return FORMS[form](summarise(side_by_side((evaluation, *others))))
 
 
+_CAUSES = 4
+"""How many of a method's different errors are named."""
+
+
 def failures(evaluation: Evaluation) -> Iterator[str]:
-    """For each method a sentence on how many questions failed, and the most frequent error."""
+    """For each method a sentence on how many questions failed, and the most frequent errors."""
     for method in evaluation.methods:
         errors = [result.error for result in evaluation.results_of(method)]
         causes = Counter(one_line(error) for error in errors if error)
         if causes:
-            (cause, most), *others = causes.most_common()
+            named = causes.most_common(_CAUSES)
+            why = f": {named[0][0][:300]}"
+            if len(causes) > 1:
+                parts = [
+                    f"{count:,} of them so: {cause[:300].rstrip('.')}" for cause, count in named
+                ]
+                if rest := causes.total() - sum(count for _, count in named):
+                    parts.append(f"{rest:,} for other reasons")
+                why = f", {'; '.join(parts)}."
             failed = counted(causes.total(), "question")
-            share = f", {most:,} of them so" if others else ""
-            name = evaluation.name_of(method)
-            yield f"{name}: {failed} could not be answered or scored{share}: {cause[:300]}"
+            yield f"{evaluation.name_of(method)}: {failed} could not be answered or scored{why}"
 
 
 _two_digits = partial(number, digits=2)

@@ -23,7 +23,7 @@ from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.text import counted
 from pearl.lang.values import Pairs, Value, as_text
-from pearl.models.base import Model, ModelError, Reply, Request, Usage
+from pearl.models.base import OFFLINE, Model, ModelError, Reply, Request, Usage
 from pearl.models.constraints import Mode, forms_taken
 from pearl.models.embeddings import TfIdf, choose_embedding
 from pearl.models.middleware.stack import Engine
@@ -197,7 +197,7 @@ class Estimate:
         if not self.looked_up:
             calls += "; cached ones are not subtracted, as tools or an embedding would be asked"
         yield "calls", calls
-        if self.longest > FITS:
+        if self.longest > FITS and self.model != OFFLINE:
             yield (
                 "window",
                 f"not known: a document of {self.longest:,} tokens counts as one that fits; where "
@@ -208,11 +208,12 @@ class Estimate:
             yield "tokens", unknown
             yield "cost", unknown
         else:
-            yield (
-                "tokens",
+            tokens = (
                 f"about {usage.prompt_tokens:,} read, of which an endpoint with a prefix cache may "
-                f"keep {usage.cached_tokens:,}, and {usage.completion_tokens:,} written",
+                f"keep {usage.cached_tokens:,}, and {usage.completion_tokens:,} written"
             )
+            offline = self.planner == self.model == OFFLINE
+            yield "tokens", "not reported by the offline reader" if offline else tokens
             without = self.model if self.prices.get(self.model) is None else self.planner
             cost = f"not known: no price for {without}; give one with --prices or PEARL_PRICES"
             if costs:

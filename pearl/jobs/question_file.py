@@ -24,7 +24,7 @@ from pearl.jobs.workers import Task
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.rows import read_row, read_rows, refuse_table, row_id
 from pearl.lang.source import LONGEST_PATH, Source, decode
-from pearl.lang.text import composed, one_line, shorten
+from pearl.lang.text import composed, counted, one_line, shorten
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter, letter_of
 from pearl.retrieval.converters import SEVERAL, read_documents
@@ -209,7 +209,7 @@ def gold_problem(question: Question) -> str:
     """Why a question cannot be scored; empty where it can."""
     things = (("a question", question.question), ('its gold answer as "gold"', question.gold))
     wanted = " and ".join(name for name, value in things if not value)
-    return f"it cannot be scored: give it {wanted}." if wanted else ""
+    return f"cannot be scored: give {wanted}, or leave the row out." if wanted else ""
 
 
 def read_index(
@@ -251,6 +251,7 @@ def read_index(
     lines: dict[str, int] = {}
     notes: dict[str, str] = {}
     documents: dict[tuple[str, ...], list[str]] = {}
+    reasons: dict[str, list[str]] = {}
 
     def place(
         name: str, row: dict[str, Any], number: int, offset: int, at: int
@@ -265,7 +266,8 @@ def read_index(
         if not question.text:
             documents.setdefault(question.paths, []).append(name)
         if reason := problem(question):
-            problems.append(f"{name} ({question.id}): {reason}")
+            why = " ".join((reason, *_close_keys(row).values()))
+            reasons.setdefault(why, []).append(f"{name} ({question.id})")
         if problems:
             raise InputError(" ".join(problems))
         if comparable(question.question) in without:
@@ -283,17 +285,23 @@ def read_index(
                 near = _close_keys(row)
                 if entry := place(name, row, number, offset, at):
                     places.append(entry)
-                for key in near:
-                    notes.setdefault(key, f"{name}: {key} is not read; close: {near[key]}.")
+                for key, hint in near.items():
+                    notes.setdefault(key, f"{name}: {hint}")
         except InputError as error:
-            hints = (f"{key} is not read; close: {close}." for key, close in near.items())
-            wrong.append(InputError(" ".join((str(error), *hints))))
+            wrong.append(InputError(" ".join((str(error), *near.values()))))
+    wrong += (_of_all(names, reason) for reason, names in reasons.items())
     wrong += _document_problems(home, documents, progress)
     refuse(wrong)
     if not places:
         reason = ", as all of its questions are left out" if lines else ""
         raise InputError(f"{path} holds no question{reason}: give one JSON object a line.")
     return QuestionIndex(file, home, tuple(places), ahead, tuple(notes.values()))
+
+
+def _of_all(names: Sequence[str], reason: str) -> InputError:
+    """The error for all rows with the same problem: the first is named, and the others counted."""
+    more = f" and {counted(len(names) - 1, 'more row')}" if len(names) > 1 else ""
+    return InputError(f"{names[0]}{more}: {reason}")
 
 
 def _document_problems(
@@ -309,7 +317,7 @@ def _document_problems(
         progress: as `read_index` takes it.
 
     Yields:
-        An error for each row whose document cannot be read.
+        An error for each document that cannot be read.
     """
     stopped = Event()
     problem = partial(_document_problem, folder, stopped)
@@ -321,8 +329,7 @@ def _document_problems(
                 for at, reason in enumerate(pool.map(problem, some)):
                     progress(start + at + 1, len(documents))
                     if reason:
-                        names = documents[some[at]]
-                        yield from (InputError(f"{name}: {reason}") for name in names)
+                        yield _of_all(documents[some[at]], reason)
         finally:
             stopped.set()
             pool.shutdown(cancel_futures=True)
@@ -346,12 +353,14 @@ def _document_problem(folder: Path, stopped: Event, paths: tuple[str, ...]) -> s
 
 
 def _close_keys(row: dict[str, Any]) -> dict[str, str]:
-    """The unknown keys of a row, each with a close known key that the row lacks."""
+    """The unknown keys of a row that are close to known keys which it lacks, each with a sentence
+    that says so."""
     # Keys of an article count as known only where the row has one of them.
     known = (*ROW, *_ARTICLE) if row.keys() & {*_ARTICLE} else ROW
     missing = tuple(key for key in known if row.get(key) is None)
     strange = sorted(row.keys() - {*ROW, *_ARTICLE})
-    return {key: close for key in strange if (close := _close(key, missing))}
+    close = {key: _close(key, missing) for key in strange}
+    return {key: f"{key} is not read; close: {near}." for key, near in close.items() if near}
 
 
 @lru_cache(maxsize=256)  # Most rows of a file have the same keys.
@@ -396,9 +405,10 @@ def question_rows(row: dict[str, Any], name: str) -> list[tuple[str, dict[str, A
     return rows
 
 
-def comparable(question: str) -> str:
-    """A question in the form for comparison, without case, extra spaces and final punctuation."""
-    return one_line(question).casefold().rstrip("?.! ")
+def comparable(text: str) -> str:
+    """A question or an option in the form for comparison, without case, extra spaces and final
+    punctuation."""
+    return one_line(text).casefold().rstrip("?.! ")
 
 
 def questions_in(path: str) -> frozenset[str]:
@@ -542,7 +552,10 @@ def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  
     if len(right) > 1:
         raise InputError(f"{name}: gold has several of the options: give the one that is right.")
     option, plain = right[0].strip().upper(), [one_line(text) for text in options]
-    text = one_line(right[0])
+    text, meant = one_line(right[0]), comparable(right[0])
+    if text not in plain and meant and meant.upper() not in letters:
+        alike = {each for each in plain if comparable(each) == meant}
+        text = alike.pop() if len(alike) == 1 else text
     if option in letters and text in plain and plain[letters.index(option)] != text:
         raise InputError(
             f"{name}: gold {right[0]} is one option's letter and another's text: put the options "

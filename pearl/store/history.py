@@ -319,7 +319,8 @@ def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
 
 
 def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
-    """A run by its name, the start of its name, or ``last``; ``place`` names the store in messages.
+    """A run by its name, the start of its name, ``last``, or else a tag that no other run has;
+    ``place`` names the store in messages.
 
     Raises:
         InputError: no such run, or several.
@@ -330,9 +331,10 @@ def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
     if name == "last":
         return last[0]
     starts = starts_with(engine, runs.c.id, name)
+    tagged = runs.c.id.in_(select(tags.c.run).where(tags.c.tag == name))
     matches: list[RunRow] = []
     with reading(engine) as connection:
-        for where in (runs.c.id == name, starts) if name else ():
+        for where in (runs.c.id == name, starts, tagged) if name else ():
             query = _RUNS.where(where).order_by(runs.c.id.desc()).limit(3)
             matches = matches or [RunRow.of(row, now) for row in connection.execute(query)]
     if len(matches) == 1:
@@ -340,7 +342,7 @@ def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
     if not matches:
         raise InputError(f"No run is named {name}: the last one is {last[0].name}.")
     names = ", ".join(run.name for run in matches)
-    raise InputError(f"{name} names several runs ({names} …): write more of it.")
+    raise InputError(f"{name} names several runs ({names} …): write more of the name of one.")
 
 
 def read_entries(engine: Engine, run: RunRow, item: str | None = "") -> Iterator[Entry]:

@@ -1,6 +1,7 @@
 """Data sets, one file for each way their rows are written; a new one is a line in `DATASETS`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 from pearl.evaluate.datasets import decomp, multihop, reading
@@ -34,6 +35,9 @@ def find_dataset(name: str) -> Dataset:
     for dataset in DATASETS:
         if dataset.name == name:
             return dataset
+    if Path(name).is_file():
+        own = f"pearl eval {reading.OWN.name} --data {name}"
+        raise InputError(f"{name} is a file, and no data set: {own} evaluates questions of yours.")
     names = [dataset.name for dataset in DATASETS]
     close = close_name(name, names)
     raise InputError(f"There is no data set {name}{close}: use one of {', '.join(names)}.")
