@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from pearl.jobs.answer_metrics import Metric, find_metric, with_grader
 from pearl.jobs.batch import batch_job, make_setup
 from pearl.jobs.job import CONCURRENT_TASKS, Job, JobResult, JobSettings, read_results, run_job
 from pearl.jobs.progress import batch_progress, is_watched
-from pearl.jobs.question_file import gold_problem, questions_in, read_index
+from pearl.jobs.question_file import gold_problem, questions_in, read_index_beside
 from pearl.lang.ast import Plan
 from pearl.lang.errors import InputError, check_whole
 from pearl.lang.functions import OwnAction
@@ -270,9 +269,9 @@ class Pearl:
             examples=examples,
             tools=as_tools(tools),
         )
-        where, plans = (file, str(documents), CONCURRENT_TASKS), setup.plan_problem
-        # In a thread, as a document may take minutes to convert.
-        index = await asyncio.to_thread(read_index, *where, problem=plans)
+        index = await read_index_beside(
+            file, str(documents), ahead=CONCURRENT_TASKS, problem=setup.plan_problem
+        )
         job = batch_job(index, str(output), setup)
         with self._settings(model) as settings:
             done = await self._do(job, settings)
@@ -402,8 +401,9 @@ class Pearl:
             fit=self._fit,
         )
         left_out = questions_in(str(exclude)) if exclude else ()
-        where, known = (file, str(documents), 0, left_out), gold_problem
-        index = await asyncio.to_thread(read_index, *where, problem=known)
+        index = await read_index_beside(
+            file, str(documents), without=left_out, problem=gold_problem
+        )
         scorer = find_metric(metric)
         model, how = with_grader(model, scorer), (index, setup, rounds, left_out, scorer)
         with self._settings(model) as settings:

@@ -207,10 +207,11 @@ def _summary(done: JobProgress, evaluation: Evaluation) -> dict[str, Any]:
     facts = done.as_object()
     facts = {"trials": facts.pop("questions"), **facts, "model": done.model}
     means = means_of(evaluation, evaluation.methods[0])
-    # Renamed, as a run has ``seconds`` of its own.
-    renamed = {"seconds_a_question" if n == "seconds" else n: mean for n, mean in means.items()}
+    if "seconds" in means:
+        # A run has ``seconds`` of its own.
+        means["seconds_a_question"] = means.pop("seconds")
     # A measure never overrides a fact of the same name.
-    return {**facts, **renamed, **facts}
+    return {**facts, **means, **facts}
 
 
 @click.command("report", epilog="Example:  pearl report last -o report.html")

@@ -7,9 +7,10 @@ with its ``questions``, as QuALITY publishes them.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property, lru_cache, partial
@@ -43,6 +44,9 @@ _ARTICLE = ("article", "article_id", "questions", "gold_label", "question_unique
 DOCUMENTS = 16
 """The most documents that are kept in memory for later questions."""
 
+
+_AT_ONCE = 8
+"""The most documents that are read at the same time: a conversion may take 4 GB of memory."""
 
 _QUEUED = 1000
 """The most documents that wait for a thread that reads them."""
@@ -298,6 +302,21 @@ def read_index(
     return QuestionIndex(file, home, tuple(places), ahead, tuple(notes.values()))
 
 
+async def read_index_beside(path: str, folder: str, **how: Any) -> QuestionIndex:  # noqa: ANN401
+    """`read_index` in a thread, as documents may take minutes to convert; it ends if the call is
+    cancelled, with the documents that are being read."""
+    stopped = Event()
+
+    def go_on(done: int, of: int) -> None:
+        if stopped.is_set():
+            raise CancelledError
+
+    try:
+        return await asyncio.to_thread(read_index, path, folder, **how, progress=go_on)
+    finally:
+        stopped.set()
+
+
 def _of_all(names: Sequence[str], reason: str) -> InputError:
     """The error for all rows with the same problem: the first is named, and the others counted."""
     more = f" and {counted(len(names) - 1, 'more row')}" if len(names) > 1 else ""
@@ -319,17 +338,18 @@ def _document_problems(
     Yields:
         An error for each document that cannot be read.
     """
-    stopped = Event()
-    problem = partial(_document_problem, folder, stopped)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    stopped, done = Event(), 0
+    problem, unread = partial(_document_problem, folder, stopped), iter(documents)
+    allowed = len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
+    with ThreadPoolExecutor(min(_AT_ONCE, allowed)) as pool:
         try:
             # Not all are queued at once, as there may be a million.
-            for start in range(0, len(documents), _QUEUED):
-                some = [*islice(documents, start, start + _QUEUED)]
-                for at, reason in enumerate(pool.map(problem, some)):
-                    progress(start + at + 1, len(documents))
+            while some := [*islice(unread, _QUEUED)]:
+                for paths, reason in zip(some, pool.map(problem, some), strict=True):
+                    done += 1
+                    progress(done, len(documents))
                     if reason:
-                        yield _of_all(documents[some[at]], reason)
+                        yield _of_all(documents[paths], reason)
         finally:
             stopped.set()
             pool.shutdown(cancel_futures=True)

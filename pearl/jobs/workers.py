@@ -111,6 +111,26 @@ class JobProgress:
         fresh = self.finished - self.before
         return self.seconds / fresh * (self.total - self.finished) if fresh else None
 
+    @property
+    def fallbacks(self) -> int:
+        """How many rows were asked directly, as no plan was accepted."""
+        return self.remarks["no plan"]
+
+    @property
+    def ungrounded(self) -> int:
+        """How many answers have no supporting passage of the document."""
+        return self.remarks["no evidence"]
+
+    @property
+    def unnamed(self) -> int:
+        """How many answers name no option, where there are options."""
+        return self.remarks["no option"]
+
+    @property
+    def guessed(self) -> int:
+        """How many answers the offline reader picked by words alone."""
+        return self.remarks["picked by words"]
+
     def count_row(self, row: dict[str, Any]) -> None:
         """Add a task's row."""
         reason = "" if row["status"] == "answered" else row["error"]["reason"]
@@ -154,15 +174,15 @@ class JobProgress:
         yield "answered", f"{self.done:,} of {self.total:,}"
         if self.failed:
             yield "failed", f"{self.failed.total():,} ({failed.removeprefix(', ')})"
-        if count := self.remarks["no plan"]:
+        if self.fallbacks:
             cut = f": PEARL_MAX_TOKENS cut {self.limited:,} off" if self.limited else ""
-            yield "fallback", f"{count:,} asked directly, as no plan was accepted{cut}"
-        if count := self.remarks["no evidence"]:
-            yield "evidence", f"none for {count:,}: see grounded in the answers"
-        if count := self.remarks["no option"]:
-            yield "no option", f"named by {count:,}: none is nearer than the others"
-        if count := self.remarks["picked by words"]:
-            yield "guessed", f"{count:,} picked by words alone: see guessed in the answers"
+            yield "fallback", f"{self.fallbacks:,} asked directly, as no plan was accepted{cut}"
+        if self.ungrounded:
+            yield "evidence", f"none for {self.ungrounded:,}: see grounded in the answers"
+        if self.unnamed:
+            yield "no option", f"named by {self.unnamed:,}: none is nearer than the others"
+        if self.guessed:
+            yield "guessed", f"{self.guessed:,} picked by words alone: see guessed in the answers"
         if self.judged:
             share = 100 * self.right / self.judged
             yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
@@ -184,10 +204,10 @@ class JobProgress:
             "failed": dict(self.failed),
             "right": self.right,
             "judged": self.judged,
-            "fallbacks": self.remarks["no plan"],
-            "ungrounded": self.remarks["no evidence"],
-            "unnamed": self.remarks["no option"],
-            "guessed": self.remarks["picked by words"],
+            "fallbacks": self.fallbacks,
+            "ungrounded": self.ungrounded,
+            "unnamed": self.unnamed,
+            "guessed": self.guessed,
             "calls": {"made": calls.made, "kept": calls.kept, "in_vain": calls.failed},
             **asdict(calls.spent),
             "cost": None if cost is None else cost / 1e6,
