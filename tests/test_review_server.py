@@ -102,7 +102,7 @@ class TestWhoIsLetIn:
         assert "&lt;b&gt;Ann" in page
         assert "<b>Ann" not in page
 
-    def test_the_cookie_is_for_this_server_only(self, shared: Review):
+    def test_the_cookie_is_for_this_host_and_no_script(self, shared: Review):
         browser = shared.browser()
         for answer in (
             browser.get(f"/enter?token={shared.admitted[0].token}"),
@@ -111,6 +111,8 @@ class TestWhoIsLetIn:
             (cookie,) = answer.cookies
             said = {part.strip().lower() for part in cookie.split(";")[1:]}
             assert {"httponly", "samesite=strict", "path=/"} <= said
+            # A domain would let the cookie go to hosts below it, too.
+            assert not any(part.startswith("domain") for part in said)
             assert "secure" not in said
 
     def test_who_leaves_is_out(self, shared: Review):

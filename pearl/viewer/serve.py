@@ -148,7 +148,10 @@ def is_secret(sent: str, secret: str) -> bool:
 
 
 def set_cookie(response: Response, request: Request, name: str, key: str, life: float) -> None:
-    """Set a browser's cookie, which no script can read and no other site's page can send."""
+    """Set a browser's cookie, which no script can read and no other site's page can send.
+
+    Browsers send it to every port of this host: a server at another port sees it.
+    """
     # Behind a proxy with https, the cookie must be sent by https only.
     secure = request.headers.get("origin", "").startswith("https://")
     response.set_cookie(
