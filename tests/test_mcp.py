@@ -137,6 +137,15 @@ def test_a_large_argument_is_refused_and_a_large_plan_holds_nobody_up():
     assert len(last["result"]) > 1000
 
 
+@pytest.mark.timeout(120)
+def test_a_pipe_below_the_folder_is_not_waited_for():
+    Path("papers").mkdir()
+    os.mkfifo("papers/pipe.txt")
+    asked = {"question": "Q?"}
+    named = told(*(("ask", asked | {"documents": name}) for name in ("pipe.txt", ["pipe.txt"])))
+    assert named == ["pipe.txt is a pipe or a device: name a file."] * 2
+
+
 def test_what_is_wrong_is_said_before_it_serves():
     assert "no-such" in one_line(call("mcp", "--root", "no-such"), 2)
     assert "no-such" in one_line(call("mcp", "--library", "no-such"), 2)

@@ -504,7 +504,7 @@ def below(root: Path, name: str) -> Path:
     """The path of a file or folder below ``root``, with links resolved.
 
     Raises:
-        InputError: it is not below ``root``, or hidden.
+        InputError: it is not below ``root``, or hidden, or a pipe or a device.
     """
     try:
         home = root.resolve()
@@ -514,4 +514,6 @@ def below(root: Path, name: str) -> Path:
         parts = (".",)
     if any(part.startswith(".") for part in parts):
         raise InputError(f"{name[:200]} is not below the folder that is served, or is hidden.")
+    if os.path.exists(path) and not (path.is_file() or path.is_dir()):
+        raise InputError(f"{name[:200]} is a pipe or a device: name a file.")
     return path
