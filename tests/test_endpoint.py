@@ -501,6 +501,10 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
         answering(301, Location="https://login.example.org/v1?key=1"), "request",
         r"elsewhere to login\.example\.org: check OPENAI_BASE_URL\.",
     ),
+    "a redirect to no address": (
+        answering(302, Location="http://evil[31m.example/"), "request",
+        r"The endpoint sends calls elsewhere: check OPENAI_BASE_URL\.",
+    ),
     "reset": (resetting, "connection", "broke the connection off"),
     "broken off": (breaking_off, "connection", "in the middle"),
     "a page": (sending("<html>hi</html>", "text/html"), "reply", "a page.*OPENAI_BASE_URL"),
