@@ -539,8 +539,8 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
     "content a list": (completion([{"text": "x"}]), "reply", "as a list"),
     "content a number": (completion(3), "reply", "not as text"),
     "5 MB": (completion("x" * 5_000_000), "reply", "has 5,000,000 characters.* the 1,000,000 that"),
-    "40 MB": (flooding(40), "request", "longer than 32 MB"),
-    "40 MB, declared": (flooding(40, declared=True), "request", "longer than 32 MB"),
+    "9 MB": (flooding(9), "request", "longer than 8 MB"),
+    "40 MB, declared": (flooding(40, declared=True), "request", "longer than 8 MB"),
 }  # fmt: skip
 
 
