@@ -42,6 +42,7 @@ from pearl.prompts.calls import Demonstration
 from pearl.runtime.calls import Watch
 from pearl.runtime.context import Context, Policy
 from pearl.session import Began
+from pearl.store.database import store_files
 from pearl.strategies.pearl import Planned
 from pearl.strategies.registry import (
     OwnStrategy,
@@ -300,7 +301,7 @@ class Pearl:
 
         file = _path_of(questions)
         if output:
-            check_writable(str(output), (file, exclude))
+            check_writable(str(output), (file, exclude), store_files(str(self.store or "")))
             check_kind(str(output), "library")
         seed = as_library(seeds) or load_library()
         left_out = questions_in(str(exclude)) if exclude else ()
@@ -345,7 +346,7 @@ class Pearl:
             load_library(library)  # Raises where an action cannot be read.
             source = library_source(str(library))
         if output:
-            check_writable(str(output), (source.name,))
+            check_writable(str(output), (source.name,), store_files(str(self.store or "")))
             check_kind(str(output), "library")
         model, seeded = as_model(self.model), (as_library(seeds) or load_library()).actions
         actions = library_actions(source)

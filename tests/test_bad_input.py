@@ -339,6 +339,35 @@ def test_what_is_read_is_never_written_over(line: str):
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", ASK, "-o"],
+        ["batch", "q.jsonl", "-o"],
+        ["eval", "questions", "--data", "q.jsonl", "--methods", "pearl", "-o"],
+        ["mine", "q.jsonl", "-o"],
+        ["mine", "q.jsonl", "-o", "new.actions", "--notes"],
+        ["condense", "core", "--rounds", "1", "-o"],
+    ],
+    ids=lambda words: f"{words[0]} {words[-1]}",
+)
+def test_a_store_that_is_not_there_yet_is_not_what_is_written(
+    words: list[str], ending: str, serve: Serve
+):
+    server = serve(failing(500))
+    question = {"id": "a", "question": ASK, "document": "story.txt", "gold": "x"}
+    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    Path("link").symlink_to(".")
+    Path("linked.db").symlink_to("new.db")
+    for store in ("new.db", "link/new.db", "linked.db"):
+        done = call(*words, f"new.db{ending}", "--store", store, "--model", "m")
+        line = f"new.db{ending} is what is read: name another file to write."
+        assert one_line(done, 2) == line
+    assert not server.asked
+    assert not list(Path().glob("new.*"))
+
+
 PAGE = '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv="">\nA'
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 from collections.abc import Sequence
 from typing import Any
@@ -13,10 +14,11 @@ from aiohttp import web
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError, Usage
 from pearl.models.embeddings import Embed, OpenAIEmbedding, TfIdf, choose_embedding, cosine
+from pearl.models.transport import LARGEST
 from pearl.runtime.calls import Entry, Journal
 from pearl.store.store import open_store
 from pearl.strategies.rebel_calls import embedding
-from tests.server import Handler, answering, sending, stalling
+from tests.server import Handler, answering, flooding, sending, stalling
 from tests.services import Services
 
 KEY = "sk-secret-0123456789"
@@ -64,6 +66,14 @@ def test_an_endpoint_s_vectors_come_in_the_order_that_was_asked(monkeypatch: pyt
     assert came.headers["Authorization"] == f"Bearer {KEY}"
 
 
+def test_vectors_may_have_more_bytes_than_a_reply(monkeypatch: pytest.MonkeyPatch):
+    row = [0.123456789012] * 250_000
+    told = {"data": [{"index": at, "embedding": row} for at in range(3)]}
+    body = json.dumps(told)
+    assert len(body) > LARGEST
+    assert vectors(sending(body), monkeypatch)[0] == [row] * 3
+
+
 def test_a_copy_reads_its_own_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("PEARL_EMBEDDING_MODEL", "small")
@@ -81,6 +91,7 @@ def test_a_copy_reads_its_own_environment(monkeypatch: pytest.MonkeyPatch):
         (answering(401, "{}"), "authentication", "refuses the key"),
         (answering(302, Location="http://elsewhere.test/"), "request", "elsewhere.test"),
         (answering(500, "<html>"), "server", "failed"),
+        (flooding(33), "request", "longer than 32 MB"),
         *(
             (sending(body), "reply", "holds no embeddings")
             for body in (

@@ -501,6 +501,10 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
         answering(301, Location="https://login.example.org/v1?key=1"), "request",
         r"elsewhere to login\.example\.org: check OPENAI_BASE_URL\.",
     ),
+    "a redirect to no address": (
+        answering(302, Location="http://evil[31m.example/"), "request",
+        r"The endpoint sends calls elsewhere: check OPENAI_BASE_URL\.",
+    ),
     "reset": (resetting, "connection", "broke the connection off"),
     "broken off": (breaking_off, "connection", "in the middle"),
     "a page": (sending("<html>hi</html>", "text/html"), "reply", "a page.*OPENAI_BASE_URL"),
@@ -535,8 +539,8 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
     "content a list": (completion([{"text": "x"}]), "reply", "as a list"),
     "content a number": (completion(3), "reply", "not as text"),
     "5 MB": (completion("x" * 5_000_000), "reply", "has 5,000,000 characters.* the 1,000,000 that"),
-    "40 MB": (flooding(40), "request", "longer than 32 MB"),
-    "40 MB, declared": (flooding(40, declared=True), "request", "longer than 32 MB"),
+    "9 MB": (flooding(9), "request", "longer than 8 MB"),
+    "40 MB, declared": (flooding(40, declared=True), "request", "longer than 8 MB"),
 }  # fmt: skip
 
 

@@ -240,9 +240,12 @@ def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, t
     questions = write_questions(tmp_path, {})
     (tmp_path / "small.actions").write_text("FIND_X(CTX, X) : Find X\n", encoding="utf-8")
     (tmp_path / "notes.txt").write_text("What I think of it.\n", encoding="utf-8")
-    one = pearl.Pearl(model="some-model")
+    one = pearl.Pearl(model="some-model", store="new.db")
     for work, said in (
         (lambda: one.mine_sync(questions, output="none/mined.actions"), "The folder none does not"),
+        (lambda: one.mine_sync(questions, output="new.db"), "new.db is what is read"),
+        (lambda: one.batch_sync(questions, output="new.db-wal"), "new.db-wal is what is read"),
+        (lambda: one.condense_sync("small.actions", output="new.db"), "new.db is what is read"),
         (lambda: one.mine_sync(questions, output=questions), "is what is read"),
         (lambda: one.condense_sync("small.actions", output="small.actions"), "is what is read"),
         (lambda: one.condense_sync("small.actions", output="."), "is a directory"),

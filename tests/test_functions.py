@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,42 @@ def empty(x: str) -> str:
     return next(word for word in x.split() if word == "nowhere")
 
 
+class OddPairs(dict[str, int]):
+    """Pairs that cannot be read."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no pairs")
+
+
+class Endless(list[str]):
+    """A list without an end."""
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.repeat("x")
+
+
+def odd(text: str) -> Any:
+    """Give what cannot be read."""
+    return [OddPairs(a=1)]
+
+
+async def later(text: str) -> Any:
+    """Give what cannot be read."""
+    return OddPairs(a=1)
+
+
+def endless(text: str) -> Any:
+    """Give what has no end."""
+    return Endless(["x"])
+
+
+def nested(text: str) -> Any:
+    """Give what holds itself."""
+    held: list[Any] = []
+    held += [held] * 9
+    return held
+
+
 class OddError(BaseException):
     """One that does not even say what it is."""
 
@@ -224,14 +261,19 @@ async def cancelled(x: str) -> str:
         (cancelled, "solver", "CANCELLED failed: CancelledError$"),
         (failing, "solver", "FAILING failed: RuntimeError: no way: x"),
         (empty, "solver", "EMPTY failed: RuntimeError: it raised StopIteration"),
+        (odd, "solver", "ODD failed: RuntimeError: no pairs"),
+        (later, "solver", "LATER failed: RuntimeError: no pairs"),
+        (endless, "size", "it is too long, or too deep: 5,000 characters are left"),
+        (nested, "value", "NESTED: it gave what is no text, .* (too deep)"),
         (none, "value", "NONE: it gave what is no text, .* (NoneType)"),
         (wrong, "value", "WRONG is to give number, and gave text"),
         (typed, "value", "NUMBER is to be number, and is text"),
     ],
 )
 def test_what_goes_wrong_fails_its_step_in_one_line(
-    function: Callable[..., Any], reason: str, said: str
+    function: Callable[..., Any], reason: str, said: str, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setenv("PEARL_CHARACTERS", "5000")
     own = pearl.action(function)
     plan = f'1. t = ECHO("x") : Say it\n2. a = {own.action.name}(t) : Do it\n'
     with pytest.raises(pearl.RunError, match=said.replace("(", r"\(").replace(")", r"\)")) as told:

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pearl.cli.serve import TAKES
+import pearl
+from pearl.cli.serve import LONGEST, TAKES
 from tests.shell import GOOD, STORY, call, one_line
 
 
-def told(*calls: tuple[str, dict[str, Any]]) -> list[Any]:
-    """What each call of one session gave: data, or the line that says why there is none."""
+def told(*calls: tuple[str, dict[str, Any]], at_once: bool = False) -> list[Any]:
+    """What each call of one session gave: data, or the line that says why there is none. Calls
+    that are made at once stand in the order of their replies."""
     import mcp
 
     async def each() -> list[Any]:
         words = ["-m", "pearl", "mcp", "--root", "papers", "--store", "kept.db"]
         given = {"PEARL_CONSTRAIN": "never", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
+        # Else another checkout may be the one that is installed.
+        given["PYTHONPATH"] = str(Path(pearl.__file__).parents[1])
         server = mcp.StdioServerParameters(command=sys.executable, args=words, env=given)
         async with mcp.Client(mcp.stdio_client(server, said)) as client:
             tools = await client.list_tools()
             assert [one.name for one in tools.tools] == ["ask", "plan", "lint", "actions"]
-            replies = [await client.call_tool(*one) for one in calls]
+            if at_once:
+                tasks = [asyncio.ensure_future(client.call_tool(*one)) for one in calls]
+                replies = [await one for one in asyncio.as_completed(tasks)]
+            else:
+                replies = [await client.call_tool(*one) for one in calls]
         return [
             one.content[0].text.removeprefix("Error executing tool ask: ")  # type: ignore[union-attr]
             if one.is_error
@@ -103,6 +112,38 @@ def test_another_program_asks_plans_checks_and_looks_up():
     ]
     assert "feed-the-bear" not in str((answer, whole, wrong))
     assert answer["run"] in call("runs", "--store", "kept.db").out
+
+
+@pytest.mark.timeout(120)
+def test_a_large_argument_is_refused_and_a_large_plan_holds_nobody_up():
+    Path("papers").mkdir()
+    Path("papers/a.txt").write_text(STORY, encoding="utf-8")
+    size = LONGEST["question"] + 1
+    calls: dict[tuple[str, str], dict[str, Any]] = {
+        ("ask", "question"): {"documents": "a.txt", "question": "w" * size},
+        ("ask", "documents"): {"documents": ["a.txt"] * 30_000, "question": "Q?"},
+        ("ask", "options"): {"documents": "a.txt", "question": "Q?", "options": ["o" * size, "x"]},
+        ("plan", "question"): {"question": "w" * size},
+        ("lint", "plan"): {"plan": "(" * size},
+        ("actions", "search"): {"search": "find " * 100_000},
+    }
+    refused = told(*((tool, args) for (tool, _), args in calls.items()))
+    for (_, name), line in zip(calls, refused, strict=True):
+        assert line == f"{name} has more than {LONGEST[name]:,} characters: shorten it."
+    plan = "".join(f'{at}. a{at} = FIND_ELEMENT(CTX, "x") : Find\n' for at in range(2000))
+    lint, search = ("lint", {"plan": plan}), ("actions", {"search": "find"})
+    first, last = told(lint, search, at_once=True)
+    assert first["result"][0]["name"].startswith("FIND")
+    assert len(last["result"]) > 1000
+
+
+@pytest.mark.timeout(120)
+def test_a_pipe_below_the_folder_is_not_waited_for():
+    Path("papers").mkdir()
+    os.mkfifo("papers/pipe.txt")
+    asked = {"question": "Q?"}
+    named = told(*(("ask", asked | {"documents": name}) for name in ("pipe.txt", ["pipe.txt"])))
+    assert named == ["pipe.txt is a pipe or a device: name a file."] * 2
 
 
 def test_what_is_wrong_is_said_before_it_serves():

@@ -7,17 +7,36 @@ import re
 import shutil
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
 
 from pearl.review.app import LARGEST
 from pearl.review.people import form_token
 from pearl.review.verdicts import add_version, read_verdicts, read_versions
 from pearl.store.database import DisplacedError
-from pearl.viewer.serve import HEADERS, address_of, check_host_name, is_loopback, listen
-from tests.reviewing import GOOD, Answer, Browser, Review, at_once, plans, process, reviewing
+from pearl.viewer.serve import (
+    HEADERS,
+    address_of,
+    check_host_name,
+    is_loopback,
+    listen,
+    static_files,
+)
+from tests.reviewing import (
+    GOOD,
+    Answer,
+    Browser,
+    Review,
+    at_once,
+    plans,
+    process,
+    reviewing,
+    served,
+)
 from tests.runs import runs
 from tests.shell import STORY, call, write_rows
 
@@ -83,7 +102,7 @@ class TestWhoIsLetIn:
         assert "&lt;b&gt;Ann" in page
         assert "<b>Ann" not in page
 
-    def test_the_cookie_is_for_this_server_only(self, shared: Review):
+    def test_the_cookie_is_for_this_host_and_no_script(self, shared: Review):
         browser = shared.browser()
         for answer in (
             browser.get(f"/enter?token={shared.admitted[0].token}"),
@@ -92,6 +111,8 @@ class TestWhoIsLetIn:
             (cookie,) = answer.cookies
             said = {part.strip().lower() for part in cookie.split(";")[1:]}
             assert {"httponly", "samesite=strict", "path=/"} <= said
+            # A domain would let the cookie go to hosts below it, too.
+            assert not any(part.startswith("domain") for part in said)
             assert "secure" not in said
 
     def test_who_leaves_is_out(self, shared: Review):
@@ -422,6 +443,45 @@ class TestSafe:
                     said += part
                 assert bool(said) is bool(asked)
             assert found.browser(0).get("/").status == 200
+
+    def test_who_reads_no_answer_is_hung_up_on(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("pearl.viewer.serve.STANDSTILL", 1.0)
+        monkeypatch.setattr("pearl.viewer.serve.CONNECTIONS", 2)
+        path, head = "/static/htmx.min.js", "Host: 127.0.0.1\r\n"
+        last = f"GET {path} HTTP/1.1\r\n{head}Connection: close\r\n\r\n"
+        route, _ = static_files(("pearl.viewer", "htmx.min.js"))
+        with served(Starlette(routes=[route]), unread=4096) as port, contextlib.ExitStack() as end:
+            browser = Browser(port)
+            size = len(browser.get(path).text)
+
+            def connect(times: int) -> socket.socket:
+                time.sleep(0.3)  # until the browser's connection is closed
+                line = end.enter_context(socket.socket())
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                line.settimeout(20)
+                line.connect(("127.0.0.1", port))
+                line.sendall((last.replace("close", "keep-alive") * (times - 1) + last).encode())
+                return line
+
+            # One answer is less than uvicorn lets wait, so it closes the connection at once.
+            for times in (1, 30):
+                line, until = connect(times), time.monotonic() + 20
+                time.sleep(0.3)
+                assert browser.get(path).status == 503
+                while browser.get(path).status == 503:
+                    assert time.monotonic() < until
+                    time.sleep(0.1)
+                read = 0
+                with contextlib.suppress(ConnectionError):
+                    while part := line.recv(4096):
+                        read += len(part)
+                assert read < times * size
+            slow, begun, read = connect(2), time.monotonic(), 0
+            while part := slow.recv(2048):
+                read += len(part)
+                time.sleep(0.05)
+            assert time.monotonic() - begun > 1.5
+            assert read > 2 * size
 
     def test_many_browsers_at_once_lose_nothing(self, place: str, tmp_path: Path):
         folder = plans(tmp_path / "plans", 8)

@@ -171,7 +171,7 @@ def check_output(path: str, noun: str, *more: str) -> None:
     Raises:
         InputError: the file cannot be written, or must not be.
     """
-    from pearl.store.database import address
+    from pearl.store.database import address, store_files
 
     if path in ("", "-"):
         return
@@ -184,10 +184,9 @@ def check_output(path: str, noun: str, *more: str) -> None:
     if own := next((text for text in texts if text in (path, f"{path}/")), ""):
         # Its own option has this value too; a folder's name may end in a slash there.
         texts.remove(own)
-    store = address(str(context.params.get("store") or ""))
-    files = [f"{store}{ending}" for ending in ("", "-wal", "-shm") if "://" not in store]
+    store = store_files(address(str(context.params.get("store") or "")))
     models = [text.removeprefix("recorded:") for text in texts]
-    check_writable(path, (*texts, *models, *files, *read_config().library, *more))
+    check_writable(path, (*texts, *models, *read_config().library, *more), store)
     if noun:
         check_kind(path, noun)
 

@@ -6,6 +6,7 @@ It also has the results of reviews: ``pearl review export`` and ``pearl review a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -315,6 +316,9 @@ TAKES = {
 }
 """What each argument of the tools takes."""
 
+LONGEST = {**dict.fromkeys(TAKES, 100_000), "search": 1_000}
+"""The most characters of each argument; those of a list together, with one more for each item."""
+
 
 @click.command("mcp", epilog="Example:  pearl mcp --root contracts")
 @click.option(
@@ -360,6 +364,12 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
             if params and (strange := [arg for arg in arguments if arg not in params]):
                 refusal = f"is no argument of {name}, which takes {', '.join(params)}."
                 raise ToolError("\n".join(f"{arg[:80]!r} {refusal}" for arg in strange))
+            long = [
+                arg for arg, value in arguments.items() if params and size(value) > LONGEST[arg]
+            ]
+            if long:
+                refusal = "has more than {:,} characters: shorten it."
+                raise ToolError("\n".join(f"{arg} {refusal.format(LONGEST[arg])}" for arg in long))
             try:
                 return await super().call_tool(name, arguments, context)
             except ToolError as error:
@@ -378,6 +388,13 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
     for tool in tools:
         server.add_tool(tool, description=getdoc(tool))
     server.run("stdio")
+
+
+def size(argument: object) -> int:
+    """The characters of an argument, as `LONGEST` counts them."""
+    if isinstance(argument, list):
+        return sum(map(size, argument), len(argument))
+    return len(argument) if isinstance(argument, str) else 0
 
 
 class McpTools:
@@ -423,7 +440,7 @@ class McpTools:
             if not documents:
                 raise InputError("documents is empty: name a file or a folder.")
             paths = [documents] if isinstance(documents, str) else documents
-            read = [str(below(self._root, path)) for path in paths]
+            read = await asyncio.to_thread(lambda: [str(below(self._root, path)) for path in paths])
             pearl = replace(self._pearl, model=self._new_model())
             return as_object(await pearl.ask(read, question, options=options))
 
@@ -441,7 +458,9 @@ class McpTools:
             planned = await replace(self._pearl, model=model).plan(question)
             return planned_object(planned, model)
 
-    async def lint(self, plan: str) -> list[dict[str, Any]]:
+    # The SDK runs these two in threads.
+
+    def lint(self, plan: str) -> list[dict[str, Any]]:
         """Check a plan: all findings, with what mends them.
 
         Args:
@@ -453,7 +472,7 @@ class McpTools:
         source = Source("<plan>", plan)
         return [as_object(finding, source) for finding in check(plan, self._library)]
 
-    async def actions(self, search: str = "") -> list[dict[str, Any]]:
+    def actions(self, search: str = "") -> list[dict[str, Any]]:
         """List the actions that plans may call, with their definitions.
 
         Args:
@@ -485,7 +504,7 @@ def below(root: Path, name: str) -> Path:
     """The path of a file or folder below ``root``, with links resolved.
 
     Raises:
-        InputError: it is not below ``root``, or hidden.
+        InputError: it is not below ``root``, or hidden, or a pipe or a device.
     """
     try:
         home = root.resolve()
@@ -495,4 +514,6 @@ def below(root: Path, name: str) -> Path:
         parts = (".",)
     if any(part.startswith(".") for part in parts):
         raise InputError(f"{name[:200]} is not below the folder that is served, or is hidden.")
+    if os.path.exists(path) and not (path.is_file() or path.is_dir()):
+        raise InputError(f"{name[:200]} is a pipe or a device: name a file.")
     return path

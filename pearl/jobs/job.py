@@ -26,7 +26,7 @@ from pearl.jobs.workers import (
     refuse_locked,
 )
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.output_files import check_replaceable
+from pearl.lang.output_files import check_replaceable, refuse_same
 from pearl.lang.rows import Tabled, as_frame
 from pearl.lang.values import digest
 from pearl.models.base import Model, ModelError, Usage
@@ -36,6 +36,7 @@ from pearl.models.middleware.stack import EngineLimits, check_priced, start_engi
 from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.session import model_head
+from pearl.store.database import store_files
 from pearl.store.history import as_tags, latest, read_row_keys, read_row_texts, read_rows, tag_run
 from pearl.store.store import Store, StoreLedger, open_store
 from pearl.store.totals import totals
@@ -147,6 +148,7 @@ def _begin(
     tags, model = as_tags(settings.tags), settings.model
     check_priced(settings.limits, model, settings.prices)
     if job.output:
+        refuse_same(job.output, (), store_files(settings.store))
         check_replaceable(job.output)
         refuse_locked(job.output)
     if settings.scheduler:

@@ -17,7 +17,7 @@ from pearl.lang.entry_points import source_digest
 from pearl.lang.errors import InputError
 from pearl.lang.library import TRAITS, builtins
 from pearl.lang.text import one_line
-from pearl.lang.values import DEEPEST, DecodeError, Pairs, Type, Value, from_json
+from pearl.lang.values import DEEPEST, DecodeError, OversizeError, Pairs, Type, Value, from_json
 
 _TYPES: Mapping[object, Type] = {
     str: "text",
@@ -153,18 +153,33 @@ def as_python(value: Value) -> object:
     return {key: as_python(item) for key, item in value}
 
 
-def as_value(data: object, depth: int = DEEPEST) -> Value:
+def as_value(data: object, most: int) -> Value:
     """The inverse of `as_python`; a tuple is a list.
 
+    Args:
+        data: what a user's function gave; reading it may raise whatever its own methods raise.
+        most: the most characters of its texts, with one more for every value, as `size_of` counts.
+
     Raises:
-        DecodeError: the data is no value, or stands deeper than ``depth``.
+        DecodeError: the data is no value, or stands deeper than `DEEPEST`.
+        OversizeError: it has more than ``most``, as an iterator without an end has.
     """
-    if depth < 0 or data is None or not isinstance(data, str | int | float | list | tuple | dict):
-        kind = "too deep" if depth < 0 else type(data).__name__
-        raise DecodeError(f"it gave what is no text, number, truth value, list or dict ({kind}).")
-    if isinstance(data, list | tuple):
-        return [as_value(item, depth - 1) for item in data]
-    if isinstance(data, dict):
-        pairs = ((as_value(key, depth - 1), as_value(val, depth - 1)) for key, val in data.items())
-        return Pairs(tuple(pairs))
-    return from_json(data)
+    left = most
+
+    def convert(data: object, depth: int) -> Value:
+        nonlocal left
+        if depth < 0 or not isinstance(data, str | int | float | list | tuple | dict):
+            kind = "too deep" if depth < 0 else type(data).__name__
+            message = f"it gave what is no text, number, truth value, list or dict ({kind})."
+            raise DecodeError(message)
+        left -= 1 + (len(data) if isinstance(data, str) else 0)
+        if left < 0:
+            raise OversizeError
+        if isinstance(data, list | tuple):
+            return [convert(item, depth - 1) for item in data]
+        if isinstance(data, dict):
+            pairs = ((convert(k, depth - 1), convert(val, depth - 1)) for k, val in data.items())
+            return Pairs(tuple(pairs))
+        return from_json(data)
+
+    return convert(data, DEEPEST)

@@ -495,7 +495,7 @@ def search_actions(library: Library, words: str) -> list[ast.Action]:
     """
     from rapidfuzz import fuzz
 
-    every = words.lower().split()
+    every = list(dict.fromkeys(words.lower().split()))
     terms = [
         (word, re.compile(rf"\b{re.escape(word)}"))
         for word in [word for word in every if len(word) > 2] or every

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -20,38 +20,42 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pearl"
 
 
-def refuse_same(output: str, read: Iterable[str | Path]) -> None:
+def refuse_same(output: str, read: Iterable[str | Path], kept: Collection[str | Path] = ()) -> None:
     """Make sure that a file to be written is none of the files that are read.
 
     Args:
         output: the path of the file to be written.
         read: the files that are read; an entry that is no path is passed over.
+        kept: files that are read and written, which need not exist yet, as those of a store.
 
     Raises:
         InputError: it is one of them.
     """
     target = Path(output)
-    for path in read:
+    for path in (*read, *kept):
         try:
             same = target.resolve() == Path(path).resolve() or target.samefile(path)
         except (OSError, ValueError, RuntimeError):
             # One of them is not there, or is no path.
             continue
-        if same and target.exists():
+        if same and (target.exists() or path in kept):
             raise InputError(f"{output} is what is read: name another file to write.")
 
 
-def check_writable(output: str, read: Iterable[str | Path] = ()) -> None:
+def check_writable(
+    output: str, read: Iterable[str | Path] = (), kept: Collection[str | Path] = ()
+) -> None:
     """Make sure that a file can be written, before work is done for it.
 
     Args:
         output: its path.
         read: the files that are read, none of which it may be.
+        kept: files that are read and written, which it may not be even where they do not exist yet.
 
     Raises:
         InputError: it cannot be written, or it is one of those that are read.
     """
-    refuse_same(output, read)
+    refuse_same(output, read, kept)
     target = Path(output)
     try:
         target.stat()

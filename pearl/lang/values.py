@@ -44,6 +44,10 @@ class DecodeError(ValueError):
     """A model's reply that does not hold a value of the type the action returns."""
 
 
+class OversizeError(DecodeError):
+    """Data with more items and characters than a value may have."""
+
+
 def type_of(value: Value) -> Type:
     """The name of a value's type."""
     match value:

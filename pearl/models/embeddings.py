@@ -111,6 +111,9 @@ def _weighed(counts: Sequence[Counter[str]]) -> list[list[float]]:
     ]
 
 
+MOST_BYTES = 32 << 20
+"""The most bytes of an answer: hundreds of vectors of thousands of numbers."""
+
 LARGEST = 1e30
 """The limit of a vector's components; larger ones are refused, as they could not be stored."""
 
@@ -157,7 +160,7 @@ class OpenAIEmbedding:
         transport = Transport(settings)
         try:
             async with deadline(settings.timeout, "embeddings"):
-                answer = await transport.post(body, "embeddings")
+                answer = await transport.post(body, "embeddings", most=MOST_BYTES)
         finally:
             await transport.close()
         try:

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -399,7 +400,9 @@ def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tu
     words = complaint.words[:SHOWN] or f"it says {status} and no more."
     words = words if words.endswith((".", "!", "?")) else f"{words}."
     if status < 400:
-        host = urlsplit(headers.get("Location", "")).hostname
+        host = None
+        with suppress(ValueError):  # The address may be none.
+            host = urlsplit(headers.get("Location", "")).hostname
         where = f" to {host[:SHOWN]}" if host else ""
         return "request", f"The endpoint sends calls elsewhere{where}: check OPENAI_BASE_URL."
     if status == 402 or any(code in complaint.text for code in QUOTA):

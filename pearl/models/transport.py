@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 CONNECT = 20.0
 """The most seconds to connect; an answer may take far longer."""
 
-LARGEST = 32 << 20
-"""The most bytes of an answer."""
+LARGEST = 8 << 20
+"""The most bytes of an answer: a reply of the most characters, each escaped, and some more. While
+JSON is read, all other calls wait, a second for as many bytes of empty lists."""
 
 LARGEST_ERROR = 64 << 10
 """The most bytes of an error's body that are read."""
@@ -55,25 +56,25 @@ class Incoming:
     headers: Mapping[str, str]
     pieces: AsyncIterator[bytes]
 
-    async def read(self) -> bytes:
-        """The body of a success; a `ModelError` where it is longer than `LARGEST`."""
+    async def read(self, most: int = LARGEST) -> bytes:
+        """The body of a success; a `ModelError` where it has more than ``most`` bytes."""
         if self.headers.get("Content-Type", "").lower().startswith("text/event-stream"):
             # A stream may never end; the beginning is enough to tell that it is one.
             return b"data:"
         size = number(self.headers.get("Content-Length", "")) or 0
         pieces: list[bytes] = []
-        if size <= LARGEST:
+        if size <= most:
             size = 0
             async for piece in self.pieces:
                 pieces.append(piece)
                 size += len(piece)
-                if size > LARGEST:
+                if size > most:
                     break
-        if size > LARGEST:
+        if size > most:
             # Not a passing reason: another try would take as long and fail too.
             raise ModelError(
                 "request",
-                f"The endpoint's answer is longer than {LARGEST >> 20} MB, so it was not read: "
+                f"The endpoint's answer is longer than {most >> 20} MB, so it was not read: "
                 "check OPENAI_BASE_URL, and the model's name.",
             )
         return b"".join(pieces)
@@ -113,11 +114,12 @@ class Transport:
         """A message with the names of the settings that a user of this transport knows."""
         return message
 
-    async def post(self, body: bytes, *path: str) -> bytes:
-        """Send JSON once, and read the answer; a `ModelError` where none came, or an error."""
+    async def post(self, body: bytes, *path: str, most: int = LARGEST) -> bytes:
+        """Send JSON once, and read the answer, of at most ``most`` bytes; a `ModelError` where none
+        came, or an error."""
         async with self.request("POST", *path, body=body) as incoming:
             await self.refuse(incoming)
-            return await incoming.read()
+            return await incoming.read(most)
 
     async def refuse(self, incoming: Incoming, missing: str = "") -> None:
         """Raise a `ModelError` if an answer is an error or a redirect; ``missing`` is its message

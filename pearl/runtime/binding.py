@@ -29,7 +29,9 @@ from pearl.lang.entry_points import failure_text
 from pearl.lang.functions import as_python, as_value
 from pearl.lang.source import Source
 from pearl.lang.values import (
+    DEEPEST,
     DecodeError,
+    OversizeError,
     Pairs,
     Value,
     as_text,
@@ -90,6 +92,25 @@ WIDTH = 500
 def most_items() -> int:
     """The most items that one step runs over: ``PEARL_WIDTH``, or `WIDTH`."""
     return env_number("PEARL_WIDTH") or WIDTH
+
+
+CHARACTERS = 10_000_000
+"""The most characters of the outputs of a question's steps together."""
+
+
+def most_characters() -> int:
+    """The same, as a user may set it: ``PEARL_CHARACTERS``, or `CHARACTERS`."""
+    return env_number("PEARL_CHARACTERS") or CHARACTERS
+
+
+def oversize_error(left: int) -> StepError:
+    """The error of an output for which there is no room; ``left`` characters are left."""
+    return StepError(
+        "size",
+        f"it is too long, or too deep: {left:,} characters are left of what the outputs of a "
+        "question have together at most (PEARL_CHARACTERS sets more, and what a store keeps is "
+        f"not asked again), and lists stand {DEEPEST} deep.",
+    )
 
 
 def items_of(ref: Ref, values: Mapping[str, Value]) -> list[Item]:
@@ -225,16 +246,19 @@ async def carry_out(
     arguments, function = _arguments(action, [arg.value for arg in args], document), action.body
 
     async def run() -> Any:  # noqa: ANN401 - JSON
+        most = most_characters()
         try:
             result = await call(function.call, *arguments)
+            # The result may be of the user's own class, with methods that raise or never end.
+            value = await call(as_value, result, most)
+        except OversizeError:
+            raise oversize_error(most) from None
+        except DecodeError as error:
+            raise StepError("value", f"{action.name}: {error}") from None
         except BaseException as error:
             if is_interruption(error):
                 raise
             raise StepError("solver", f"{action.name} failed: {failure_text(error)}") from error
-        try:
-            value = as_value(result)
-        except DecodeError as error:
-            raise StepError("value", f"{action.name}: {error}") from None
         if action.returns not in ("any", kind := type_of(value)):
             message = f"{action.name} is to give {action.returns}, and gave {kind}."
             raise StepError("value", message)

@@ -51,7 +51,6 @@ from pearl.lang.printer import print_call
 from pearl.lang.source import Source
 from pearl.lang.text import counted
 from pearl.lang.values import (
-    DEEPEST,
     DecodeError,
     Type,
     Value,
@@ -62,7 +61,7 @@ from pearl.lang.values import (
     split_evidence,
     to_json,
 )
-from pearl.models.base import ModelError, env_number
+from pearl.models.base import ModelError
 from pearl.models.middleware.cache import Keep
 from pearl.prompts.calls import STEP_TASK, ExecuteStep
 from pearl.retrieval.terms import sentences
@@ -78,7 +77,9 @@ from pearl.runtime.binding import (
     carry_out,
     items_of,
     join_answers,
+    most_characters,
     most_items,
+    oversize_error,
     value_of,
 )
 from pearl.runtime.calls import Caller, Entry, SchemaError
@@ -120,9 +121,6 @@ STEPS = 24
 DEPTH = 8
 """The most frames within each other."""
 
-CHARACTERS = 10_000_000
-"""The most characters of the outputs of a question's steps together."""
-
 
 Solve: TypeAlias = Callable[[str, Sequence[Given]], Awaitable[Value]]
 """Answers a call, given its path in the run and its arguments. Raises `StepError`."""
@@ -162,7 +160,7 @@ class Room:
     """
 
     width: int = field(default_factory=most_items)
-    characters: int = field(default_factory=lambda: env_number("PEARL_CHARACTERS") or CHARACTERS)
+    characters: int = field(default_factory=most_characters)
 
     def take(self, value: Value) -> None:
         """Count an output.
@@ -180,12 +178,7 @@ class Room:
         """
         size = size_of(values, self.characters)
         if size is None:
-            raise StepError(
-                "size",
-                f"it is too long, or too deep: {self.characters:,} characters are left of what the "
-                "outputs of a question have together at most (PEARL_CHARACTERS sets more, and what "
-                f"a store keeps is not asked again), and lists stand {DEEPEST} deep.",
-            )
+            raise oversize_error(self.characters)
         return size
 
 

@@ -40,6 +40,15 @@ def address(place: str = "") -> str:
     return place or os.environ.get("PEARL_STORE", "").strip() or HOME
 
 
+def store_files(place: str) -> list[str]:
+    """The files of a store, which need not exist: SQLite makes and deletes those beside the first.
+    No place, and a database on a server, have none."""
+    if not place or "://" in place:
+        return []
+    # SQLite follows a link before it names the others.
+    return [place, *(f"{os.path.realpath(place)}{end}" for end in ("", "-wal", "-shm", "-journal"))]
+
+
 def is_there(place: str) -> bool:
     """Whether a store exists; a database on a server is assumed to."""
     return "://" in place or Path(place).is_file()

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import hmac
 import ipaddress
+import math
 import re
 import socket
 from collections.abc import Sequence
@@ -33,6 +34,9 @@ CONNECTIONS = 500
 
 HURRY = 5.0
 """Seconds in which a request's head must arrive, so that idle clients take no connections."""
+
+STANDSTILL = 10.0
+"""Seconds in which a client must read something of what waits to be sent to it."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -144,7 +148,10 @@ def is_secret(sent: str, secret: str) -> bool:
 
 
 def set_cookie(response: Response, request: Request, name: str, key: str, life: float) -> None:
-    """Set a browser's cookie, which no script can read and no other site's page can send."""
+    """Set a browser's cookie, which no script can read and no other site's page can send.
+
+    Browsers send it to every port of this host: a server at another port sees it.
+    """
     # Behind a proxy with https, the cookie must be sent by https only.
     secure = request.headers.get("origin", "").startswith("https://")
     response.set_cookie(
@@ -247,12 +254,16 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Hurried(H11Protocol):
-        """Closes a connection if no complete head of a request arrives in time."""
+        """Closes a connection if no complete head of a request arrives in time, or if its client
+        stops reading what is sent."""
 
         due: asyncio.TimerHandle | None = None
+        reading: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            # Writing pauses as soon as anything waits: a transport that closes waits for it, too.
+            transport.set_write_buffer_limits(high=0)
             self.due = self.loop.call_later(HURRY, transport.close)
 
         def data_received(self, data: bytes) -> None:
@@ -269,8 +280,27 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
             if self.conn.trailing_data[0]:
                 self.due = self.loop.call_later(HURRY, self.transport.close)
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self.await_reader(math.inf)
+
+        def await_reader(self, before: float) -> None:
+            """Hang up if as many bytes wait to be read as before; else look again later."""
+            waiting = self.transport.get_write_buffer_size()
+            if waiting < before:
+                self.reading = self.loop.call_later(STANDSTILL, self.await_reader, waiting)
+            else:
+                self.transport.abort()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self.reading is not None:
+                self.reading.cancel()
+                self.reading = None
+
         def connection_lost(self, exc: Exception | None) -> None:
             self.relax()
+            self.resume_writing()
             super().connection_lost(exc)
 
         def relax(self) -> None:
