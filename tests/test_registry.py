@@ -244,9 +244,7 @@ def test_a_digest_tells_limits_apart_and_is_the_same_where_they_are_the_usual_on
 
 def test_a_sentence_that_holds_an_answers_words_is_found():
     document = Source(
-        "d",
-        "# Vell\n\nVell is a town. Ann lives there.\n\nVell\n\nNo hill is near.\n\n"
-        "No road of any kind goes there. None will.\n",
+        "d", "# Vell\n\nVell is a town. Ann lives there.\n\nVell\n\nNo hill is near.\n"
     )
 
     def found(answer: str, *values: object) -> list[tuple[str, str]]:
@@ -259,15 +257,11 @@ def test_a_sentence_that_holds_an_answers_words_is_found():
         return [(one.step, one.text) for one in passages_given(entries, answer, document)]
 
     town, hill = "Vell: Vell is a town. Ann lives there.", "No hill is near."
-    road = "No road of any kind goes there."
     assert found("vell", [town]) == [("a", "Vell is a town.")]
     assert found("Ann", "", [[town]]) == [("b", "Ann lives there.")]
     assert found("Ann\na hill.\nhill", [town], [hill]) == [("b", hill)]
     assert found("An", [town]) == found("no", [hill]) == found("Vell", "Vell") == []
     assert found("Ann", "Ann lives there, they say.") == found("", [town]) == []
-    # An answer may repeat a passage, title and all, but a short sentence may be a heading.
-    assert found(f"Vell: {road} None will.", [f"Vell: {road} None will."]) == [("a", road)]
-    assert found(f"It says: {hill}", [hill]) == []
 
 
 def test_a_long_quotation_is_looked_up_in_linear_time():
@@ -276,8 +270,7 @@ def test_a_long_quotation_is_looked_up_in_linear_time():
         given = {"a": "A", "evidence a": [words]}
         plan = parse("a = F(CTX)").plan
         assert [one.span for one in evidence(plan, given, ["a"], document)] == [None]
-        assert passages_given([Entry("decision", "value/a", text)], words, document)
-        assert passages_given([Entry("decision", "value/a", text)], "0 x", document) == []
+        assert passages_given([Entry("decision", "value/a", text)], words, document) == []
 
     assert_linear(look_up, lambda size: "0  0 " * size, 300)
 

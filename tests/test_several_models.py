@@ -437,12 +437,11 @@ def test_evaluations_of_other_questions_stand_beside_none():
     both = side_by_side([one, other])
     assert both.methods == ("m, a", "m, b")
     assert json.loads(next(write_lines(both)))["evaluation"]["groups"] == [["m, a", "m, b"]]
-    with pytest.raises(InputError, match="Two of the evaluations are of a"):
-        side_by_side([one, one])
+    for alike in (one, replace(other, about=())):
+        with pytest.raises(InputError, match="a model, library or set of demonstrations that no"):
+            side_by_side([one, alike])
     with pytest.raises(InputError, match="not of the same questions"):
         side_by_side([one, replace(other, asked={"": 3})])
-    with pytest.raises(InputError, match="names no model"):
-        side_by_side([one, replace(other, about=())])
 
 
 def test_a_batch_costs_what_its_models_cost_together(serve: Serve, tmp_path: Path):

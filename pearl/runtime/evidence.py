@@ -211,18 +211,16 @@ def _located(text: str, step: str, document: Source, read: Span | None = None) -
 _VALUE = re.compile(r"(?:step/(?P<within>[^/\[]+).*/)?value/(?P<step>[^/]+)")
 _SAYS_NOTHING = frozenset({"yes", "no", "true", "false"})
 """Answers for which a sentence with the same word is no evidence."""
-_WHOLE = 5
-"""The fewest words of a sentence that an answer repeats; a heading has fewer."""
 
 
 def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> list[Quote]:
     """The sentences with an answer's words, from the passages that were retrieved for it.
 
-    They are those that have a line of the answer, or that stand whole in one, as where it repeats
-    a passage after its title. A passage is a paragraph of the document that an output has
-    unchanged. The last output with such a sentence counts, because the answer was made from what
-    was retrieved last. It is not known that the sentence is why the model gave the answer. Each
-    line of an answer is looked for by itself; for a yes or a no there are no sentences.
+    A passage is a paragraph of the document that an output has unchanged. The
+    last output with such a sentence counts, because the answer was made from
+    what was retrieved last. It is not known that the sentence is why the model
+    gave the answer. Each line of an answer is looked for by itself; for a yes or
+    a no there are no sentences.
     """
     lines = [_spaced(line) for line in answer.splitlines()]
     lines = [line for line in lines if line.strip() and line.strip() not in _SAYS_NOTHING]
@@ -246,9 +244,8 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
             if any(paragraph in text for text in texts)
             for start, end in sentences(paragraph)
             for sentence in [_spaced(paragraph[start:end])]
-            # A short sentence that is only the answer, such as a heading, is no evidence.
+            # A sentence that is only the answer, such as a heading, is no evidence.
             if any(line in sentence and sentence.replace(line[:-1], "").strip() for line in lines)
-            or (len(sentence.split()) >= _WHOLE and any(sentence in line for line in lines))
         ]
         if quotes:
             return quotes

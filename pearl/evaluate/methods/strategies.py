@@ -323,6 +323,10 @@ async def _choice(reply: str, options: Sequence[str], question: str, caller: Cal
     return place
 
 
+_HEADING = 4
+"""The most words of a line that may be a heading rather than a sentence."""
+
+
 async def retrieve_and_read(
     example: Example, shared: EvaluationContext, session: Session
 ) -> Outcome:
@@ -332,6 +336,12 @@ async def retrieve_and_read(
     handlers = with_retriever(NONE, example.document, shared.retriever)
     finished = await _run(GivenPlan(plan), example, retrieving(shared), session, handlers)
     outcome = await conclude_text(finished, example, session)
+    lines = finished.text.splitlines()
+    # A passage is shown after its title.
+    parts = (part for line in lines for part in (line, line.partition(": ")[2]))
+    if any(example.document.find(part) for part in parts if len(part.split()) > _HEADING):
+        # A sentence of the document counts as a quote, as the model saw only passages.
+        outcome = replace(outcome, measures={**outcome.measures, "grounded": 1.0})
     if example.options:
         return outcome
     return replace(outcome, answer=conclusion(finished.text))
