@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import socket
 import subprocess
 import threading
 import time
@@ -181,16 +180,9 @@ def reviewing(
 
 
 @contextmanager
-def served(app: Any, unread: int = 0) -> Iterator[int]:
-    """An application on loopback, as long as the block lasts; its port.
-
-    Args:
-        app: the application.
-        unread: the bytes of an answer that the system keeps until they are read; 0 for its own.
-    """
+def served(app: Any) -> Iterator[int]:
+    """An application on loopback, as long as the block lasts; its port."""
     taken = listen("127.0.0.1", 0)
-    if unread:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, unread)
     server = uvicorn.Server(server_config(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
     thread.start()

@@ -362,7 +362,7 @@ def test_a_store_that_is_not_there_yet_is_not_what_is_written(
     Path("linked.db").symlink_to("new.db")
     for store in ("new.db", "link/new.db", "linked.db"):
         done = call(*words, f"new.db{ending}", "--store", store, "--model", "m")
-        line = f"new.db{ending} is what is read: name another file to write."
+        line = f"new.db{ending} belongs to the store: name another file to write."
         assert one_line(done, 2) == line
     assert not server.asked
     assert not list(Path().glob("new.*"))

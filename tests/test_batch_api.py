@@ -562,7 +562,7 @@ def test_a_batch_is_waited_for_where_an_answer_never_ends(act: str, trouble: Any
 
 def test_a_large_file_that_is_refused_at_once(tmp_path: Path):
     with Provider(instead={"upload": [failing(401)]}) as provider:
-        reason = failure(model(provider, tmp_path), "x" * (8 << 20)).reason
+        reason = failure(model(provider, tmp_path), "x" * (16 << 20)).reason
     # Who closes the connection early may not be heard.
     assert reason in ("authentication", "connection")
 

@@ -539,8 +539,8 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
     "content a list": (completion([{"text": "x"}]), "reply", "as a list"),
     "content a number": (completion(3), "reply", "not as text"),
     "5 MB": (completion("x" * 5_000_000), "reply", "has 5,000,000 characters.* the 1,000,000 that"),
-    "9 MB": (flooding(9), "request", "longer than 8 MB"),
-    "40 MB, declared": (flooding(40, declared=True), "request", "longer than 8 MB"),
+    "17 MB": (flooding(17), "request", "longer than 16 MB"),
+    "40 MB, declared": (flooding(40, declared=True), "request", "longer than 16 MB"),
 }  # fmt: skip
 
 

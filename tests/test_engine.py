@@ -603,16 +603,17 @@ async def test_every_try_counts_as_what_it_cost(answer: Reply | ModelError, spen
 
 @clocked
 async def test_an_error_that_a_model_raises_twice_tells_of_one_call_at_a_time():
-    wrong = ModelError("server", "The endpoint failed.")
+    wrong, why = ModelError("server", "The endpoint failed."), OSError("no name")
 
     async def fails(sent: Request) -> Reply:
-        raise wrong
+        raise wrong from why
 
     retry = Retry(fails, ConcurrencyLimiter(), tries=2)
     for _ in range(2):
         with pytest.raises(ModelError, match=r"^The endpoint failed\. \(2 tries\)$") as told:
             await retry(request())
         assert len(told.value.attempts) == 2
+        assert told.value.__cause__ is why
     assert (str(wrong), wrong.attempts) == ("The endpoint failed.", ())
 
 

@@ -193,6 +193,11 @@ def test_a_person_s_own_questions(tmp_path: Path):
     wanted = r'\(7\) and 1 more row: cannot be scored: give its gold answer as "gold", or leave'
     with pytest.raises(InputError, match=wanted):
         list(own.read(str(file)))
+    row = {"id": "9", "document": "story.txt"}
+    file.write_text(json.dumps(row), encoding="utf-8")
+    with pytest.raises(InputError, match=r"neither a question.* \(9\): cannot be scored") as told:
+        list(own.read(str(file)))
+    assert "\n" not in str(told.value)
 
 
 def test_a_person_s_own_questions_have_splits_and_labels(tmp_path: Path):

@@ -243,9 +243,12 @@ def test_where_results_cannot_go_is_said_before_anything_is_sent(serve: Serve, t
     one = pearl.Pearl(model="some-model", store="new.db")
     for work, said in (
         (lambda: one.mine_sync(questions, output="none/mined.actions"), "The folder none does not"),
-        (lambda: one.mine_sync(questions, output="new.db"), "new.db is what is read"),
-        (lambda: one.batch_sync(questions, output="new.db-wal"), "new.db-wal is what is read"),
-        (lambda: one.condense_sync("small.actions", output="new.db"), "new.db is what is read"),
+        (lambda: one.mine_sync(questions, output="new.db"), "new.db belongs to the store"),
+        (lambda: one.batch_sync(questions, output="new.db-wal"), "new.db-wal belongs to the store"),
+        (
+            lambda: one.condense_sync("small.actions", output="new.db"),
+            "new.db belongs to the store",
+        ),
         (lambda: one.mine_sync(questions, output=questions), "is what is read"),
         (lambda: one.condense_sync("small.actions", output="small.actions"), "is what is read"),
         (lambda: one.condense_sync("small.actions", output="."), "is a directory"),

@@ -630,6 +630,11 @@ class TestLatex:
         # How many questions there are may change, and the label stays.
         stem = "tab:own-questions-test-split:accuracy-by"
         assert labels == [stem, f"{stem}-2"]
+        titles = (f"accuracy by {name}" for name in ("", "", "2"))
+        named = [Table(title, (Column("", "left"),), (("a",),)) for title in titles]
+        out = FORMS["latex"](Report("t", (), tuple(named)))
+        labels = re.findall(r"\\label\{tab:t:(.*)\}", out)
+        assert labels == ["accuracy-by", "accuracy-by-2", "accuracy-by-2-2"]
 
     def test_it_compiles(self, report: Report, tmp_path: Path):
         program = shutil.which("pdflatex")

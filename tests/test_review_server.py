@@ -447,10 +447,11 @@ class TestSafe:
     def test_who_reads_no_answer_is_hung_up_on(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr("pearl.viewer.serve.STANDSTILL", 1.0)
         monkeypatch.setattr("pearl.viewer.serve.CONNECTIONS", 2)
+        monkeypatch.setattr("pearl.viewer.serve.BUFFER", 2048)
         path, head = "/static/htmx.min.js", "Host: 127.0.0.1\r\n"
         last = f"GET {path} HTTP/1.1\r\n{head}Connection: close\r\n\r\n"
         route, _ = static_files(("pearl.viewer", "htmx.min.js"))
-        with served(Starlette(routes=[route]), unread=4096) as port, contextlib.ExitStack() as end:
+        with served(Starlette(routes=[route])) as port, contextlib.ExitStack() as end:
             browser = Browser(port)
             size = len(browser.get(path).text)
 

@@ -437,6 +437,11 @@ def test_evaluations_of_other_questions_stand_beside_none():
     both = side_by_side([one, other])
     assert both.methods == ("m, a", "m, b")
     assert json.loads(next(write_lines(both)))["evaluation"]["groups"] == [["m, a", "m, b"]]
+    # A batch names its libraries without the number of their actions.
+    named = ("core, quality", "core", "core, quality, 7 actions", "core, 1 action")
+    for at in (0, 2):
+        pair = [replace(one, about=(("model", "a"), ("library", name))) for name in named[at:][:2]]
+        assert side_by_side(pair).methods == ("m, core + quality", "m, core")
     for alike in (one, replace(other, about=())):
         with pytest.raises(InputError, match="a model, library or set of demonstrations that no"):
             side_by_side([one, alike])

@@ -6,6 +6,7 @@ Recorded outcomes of other experiments are read as results, too.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -216,8 +217,9 @@ def _told_apart(facts: Sequence[Mapping[str, str]]) -> tuple[str, list[str]]:
         InputError: they differ in none.
     """
     sets, models = ([own.get(fact, "") for own in facts] for fact in (PROMPT_SET, "model"))
-    # The number of actions follows the names of the libraries.
-    libraries = [own.get("library", "").rpartition(", ")[0].replace(", ", " + ") for own in facts]
+    # In an evaluation the number of actions follows the names of the libraries.
+    named = (re.sub(r", [\d,]+ actions?$", "", own.get("library", "")) for own in facts)
+    libraries = [names.replace(", ", " + ") for names in named]
     shown = [name or SHIPPED for name in sets]
     for varied, names in (
         (PROMPT_SET, sets), ("model", models), ("library", libraries), (PROMPT_SET, shown)

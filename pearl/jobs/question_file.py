@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property, lru_cache, partial
@@ -223,6 +223,7 @@ def read_index(
     without: Collection[str] = (),
     problem: Callable[[Question], str] = lambda _: "",
     progress: Callable[[int, int], None] = lambda done, of: None,
+    stopped: Event | None = None,
 ) -> QuestionIndex:
     """Check a file of questions and every document it names.
 
@@ -233,8 +234,10 @@ def read_index(
         without: questions to leave out, as `comparable` gives them.
         problem: tells what else is wrong with a question; empty where nothing is.
         progress: called as documents are read, with how many were read, and how many there are.
+        stopped: an event that is set when the file is no longer needed.
 
     Raises:
+        CancelledError: ``stopped`` was set.
         InputError: rows, their documents or their plans cannot be used; the first are named, and
             the others counted.
     """
@@ -269,7 +272,9 @@ def read_index(
             problems.append(f"{name} has neither a question nor a plan: give one.")
         if not question.text:
             documents.setdefault(question.paths, []).append(name)
-        if reason := problem(question):
+        if (reason := problem(question)) and problems:
+            problems.append(f"{name} ({question.id}): {reason}")
+        elif reason:
             why = " ".join((reason, *_close_keys(row).values()))
             reasons.setdefault(why, []).append(f"{name} ({question.id})")
         if problems:
@@ -294,7 +299,7 @@ def read_index(
         except InputError as error:
             wrong.append(InputError(" ".join((str(error), *near.values()))))
     wrong += (_of_all(names, reason) for reason, names in reasons.items())
-    wrong += _document_problems(home, documents, progress)
+    wrong += _document_problems(home, documents, progress, stopped or Event())
     refuse(wrong)
     if not places:
         reason = ", as all of its questions are left out" if lines else ""
@@ -302,17 +307,19 @@ def read_index(
     return QuestionIndex(file, home, tuple(places), ahead, tuple(notes.values()))
 
 
-async def read_index_beside(path: str, folder: str, **how: Any) -> QuestionIndex:  # noqa: ANN401
-    """`read_index` in a thread, as documents may take minutes to convert; it ends if the call is
-    cancelled, with the documents that are being read."""
+async def read_index_beside(
+    path: str,
+    folder: str,
+    ahead: int = 0,
+    without: Collection[str] = (),
+    problem: Callable[[Question], str] = lambda _: "",
+) -> QuestionIndex:
+    """`read_index` in a thread, as documents may take minutes to convert; if the call is cancelled,
+    no more is read, and conversions end."""
     stopped = Event()
-
-    def go_on(done: int, of: int) -> None:
-        if stopped.is_set():
-            raise CancelledError
-
+    read = partial(read_index, path, folder, ahead, without, problem, stopped=stopped)
     try:
-        return await asyncio.to_thread(read_index, path, folder, **how, progress=go_on)
+        return await asyncio.to_thread(read)
     finally:
         stopped.set()
 
@@ -327,18 +334,19 @@ def _document_problems(
     folder: Path,
     documents: Mapping[tuple[str, ...], list[str]],
     progress: Callable[[int, int], None],
+    stopped: Event,
 ) -> Iterator[InputError]:
     """Read every document, several at once, as some have to be converted.
 
     Args:
         folder: the folder of the documents.
         documents: for the paths of each document, the rows that name it.
-        progress: as `read_index` takes it.
+        progress, stopped: as `read_index` takes them.
 
     Yields:
         An error for each document that cannot be read.
     """
-    stopped, done = Event(), 0
+    done = 0
     problem, unread = partial(_document_problem, folder, stopped), iter(documents)
     allowed = len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
     with ThreadPoolExecutor(min(_AT_ONCE, allowed)) as pool:

@@ -190,7 +190,8 @@ class JobProgress:
         since = ", since the run was resumed" if self.before else ""
         made = f"{calls.made:,} made, {calls.kept:,} cached, {calls.failed:,} failed"
         yield "calls", f"{made}{since}"
-        yield "tokens", f"{spent.in_words(calls.made)}{since}"
+        counted = since if spent.is_reported(calls.made) else ""
+        yield "tokens", f"{spent.in_words(calls.made)}{counted}"
         yield "cost", f"{calls.cost_in_words(self.prices, self.model)}{since}"
         yield "time", f"{self.seconds:,.1f} s"
 

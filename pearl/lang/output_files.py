@@ -38,8 +38,10 @@ def refuse_same(output: str, read: Iterable[str | Path], kept: Collection[str | 
         except (OSError, ValueError, RuntimeError):
             # One of them is not there, or is no path.
             continue
-        if same and (target.exists() or path in kept):
+        if same and target.exists():
             raise InputError(f"{output} is what is read: name another file to write.")
+        if same and path in kept:
+            raise InputError(f"{output} belongs to the store: name another file to write.")
 
 
 def check_writable(

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 CONNECT = 20.0
 """The most seconds to connect; an answer may take far longer."""
 
-LARGEST = 8 << 20
-"""The most bytes of an answer: a reply of the most characters, each escaped, and some more. While
-JSON is read, all other calls wait, a second for as many bytes of empty lists."""
+LARGEST = 16 << 20
+"""The most bytes of an answer: a reply of a million characters may take 12 MB. All other calls wait
+while JSON is read, and some JSON of this size takes seconds."""
 
 LARGEST_ERROR = 64 << 10
 """The most bytes of an error's body that are read."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count
 
 from pearl.lang.text import one_line, printable
 from pearl.report.document import Chart, Report, Table, Text, parts
@@ -43,15 +43,16 @@ def render(report: Report) -> str:
         parts.append(
             "\\noindent\\begin{tabular}{@{}lp{0.72\\linewidth}@{}}\n" + rows + "\n\\end{tabular}"
         )
-    used: Counter[str] = Counter()
+    labels: set[str] = set()
     for block in report.blocks:
         if isinstance(block, Text):
             parts += map(_text, block.paragraphs)
             continue
         kind = "tab" if isinstance(block, Table) else "fig"
         stem = f"{kind}:{_slug(report.title)}:{_slug(block.title)}"
-        used[stem] += 1
-        label = stem if used[stem] == 1 else f"{stem}-{used[stem]}"
+        others = (f"{stem}-{number}" for number in count(2))
+        label = next(each for each in chain([stem], others) if each not in labels)
+        labels.add(label)
         lines = _table(block, label) if isinstance(block, Table) else _chart(block, label)
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"

@@ -129,14 +129,16 @@ def _version(kind: _Kind) -> bytes:
     """A hash of the code that converts a kind of file: Pearl's, Python's and that of libraries."""
     from importlib.metadata import PackageNotFoundError, version  # Slow, and most files are texts.
 
-    here, said = Path(__file__), [kind.title, sys.version]
-    for name in kind.modules:
+    code = [kind.title.encode(), sys.version.encode()]
+    for name in ("pearl", *kind.modules):
         with suppress(PackageNotFoundError):
-            said.append(version(_DISTRIBUTIONS.get(name, name)))
-    own = (here, here.with_name("pdf.py"), here.parents[1] / "lang" / "text.py")
-    return sha256(
-        b"".join((" ".join(said).encode(), *(file.read_bytes() for file in own)))
-    ).digest()
+            code.append(version(_DISTRIBUTIONS.get(name, name)).encode())
+    here = Path(__file__)
+    # Where Pearl's files cannot be read, in a zip for example, its version has to do.
+    with suppress(OSError):
+        own = (here, here.with_name("pdf.py"), here.parents[1] / "lang" / "text.py")
+        code += [file.read_bytes() for file in own]
+    return sha256(b" ".join(code)).digest()
 
 
 def _converted(

@@ -252,7 +252,8 @@ async def carry_out(
             # The result may be of the user's own class, with methods that raise or never end.
             value = await call(as_value, result, most)
         except OversizeError:
-            raise oversize_error(most) from None
+            message = f"its result is too deep, or has more than {most:,} characters"
+            raise StepError("size", f"{message} (PEARL_CHARACTERS sets more).") from None
         except DecodeError as error:
             raise StepError("value", f"{action.name}: {error}") from None
         except BaseException as error:

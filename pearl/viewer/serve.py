@@ -35,6 +35,10 @@ CONNECTIONS = 500
 HURRY = 5.0
 """Seconds in which a request's head must arrive, so that idle clients take no connections."""
 
+BUFFER = 32 << 10
+"""The bytes that the system holds for a client: one that reads less in `STANDSTILL` is hung up on.
+"""
+
 STANDSTILL = 10.0
 """Seconds in which a client must read something of what waits to be sent to it."""
 
@@ -262,6 +266,10 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            # A slow client that reads is seen to: with a large buffer, the system says so seldom.
+            transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER
+            )
             # Writing pauses as soon as anything waits: a transport that closes waits for it, too.
             transport.set_write_buffer_limits(high=0)
             self.due = self.loop.call_later(HURRY, transport.close)

@@ -67,7 +67,7 @@ class Retry:
                     proving = isinstance(request.call, ProveForm) and error.reason in SILENT
                     wait = None if proving else self._wait(error, attempts)
                     if wait is None:
-                        raise self._last(error, attempts) from None
+                        raise self._last(error, attempts) from error.__cause__
                     if error.retry_after is None:
                         await self.limiter.sleep(wait)
                     else:
