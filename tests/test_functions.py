@@ -263,7 +263,7 @@ async def cancelled(x: str) -> str:
         (empty, "solver", "EMPTY failed: RuntimeError: it raised StopIteration"),
         (odd, "solver", "ODD failed: RuntimeError: no pairs"),
         (later, "solver", "LATER failed: RuntimeError: no pairs"),
-        (endless, "size", "its result is too deep, or has more than 5,000 characters (PEARL_CHARACTERS"),
+        (endless, "size", "its result is too deep, or has more than 5,000 characters (PEARL_"),
         (nested, "value", "NESTED: it gave what is no text, .* (too deep)"),
         (none, "value", "NONE: it gave what is no text, .* (NoneType)"),
         (wrong, "value", "WRONG is to give number, and gave text"),
