@@ -212,6 +212,20 @@ def test_a_text_that_is_cut_is_told_so() -> None:
         assert (cut.code, cut.help[: len(help)], cut.fix) == ("PRL106", help, None)
 
 
+@pytest.mark.parametrize("below", [
+    ', "x") : y', ", 'x' : y", 'and "x") : y', '# more of it\n, "x") : y', "，\"x\"）: y",
+])  # fmt: skip
+@pytest.mark.parametrize("action", ["FIND_REASON(CTX, ", "CONCAT("])
+def test_a_call_is_not_closed_before_the_rest_of_it(action: str, below: str) -> None:
+    line = f'1. a = {action}"Ross"'
+    fixed = fix(Source("x", f"{line}\n\n{below}\n2. b = FIND_REASON(CTX, a) : z\n"), LIBRARY).text
+    assert fixed.startswith(f"{line}\n")
+    assert "PRL103" in said(fixed)
+    # A number is no part of the call.
+    text = f"{line}\n\n2) b = FIND_REASON(CTX, a) : z\n{below}\n"
+    assert fix(Source("x", text), LIBRARY).text.startswith(f"{line})\n")
+
+
 def test_a_slip_of_the_pen_is_told_the_name_first() -> None:
     text = '1. clear = FIND_CHARACTER(CTX, "Ross")\n2. b = FIND_REASON(CTX, {})\n'
     (slip,) = check(parse(text.format("celar")), LIBRARY, Selection(("PRL202",)))
