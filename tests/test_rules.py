@@ -207,7 +207,11 @@ def test_a_text_that_is_cut_is_told_so() -> None:
     (cut,) = check(parse('1. a = FIND_CHARACTER(CTX, "Ross and'), LIBRARY)
     assert (cut.code, cut.message) == ("PRL106", "The last line stops in the middle of a text.")
     assert cut.help.startswith("Close the text")
-    for text, help in (('CTX, "Ross"', 'Add ")" if the call ends here; '), ("CTX,", "Write this")):
+    for text, help in (
+        ('CTX, "Ross"', 'Add ")" if the call ends here; '),
+        ("CTX,", "Write this"),
+        ("CTX, where", "Write this"),
+    ):
         (cut,) = check(parse(f"1. a = FIND_CHARACTER({text}"), LIBRARY)
         assert (cut.code, cut.help[: len(help)], cut.fix) == ("PRL106", help, None)
 
@@ -274,6 +278,12 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
             '1. a = FIND_CHARACTER(CTX, "Ross")  \nreturn a\n',
         ),
         ("1. a = FIND_CHARACTER(CTX,\nreturn a\n", ""),
+        ("1. a = FIND_CHARACTER(CTX, each\nreturn a\n", ""),
+        ("1. a = FIND_CHARACTER(CTX, each  values : Find him\nreturn a\n", ""),
+        (
+            '1. each = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each\nreturn b\n',
+            '1. each = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each)\nreturn b\n',
+        ),
         # A mode before a text is put where the text names a step, and one only.
         (
             '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each "why, {a}")\n',

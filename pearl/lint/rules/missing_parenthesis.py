@@ -23,7 +23,16 @@ Fix
 from itertools import accumulate
 
 from pearl.lang.logical_lines import PREFIX, STEP
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, mend, pattern
+from pearl.lint.rules.base import (
+    ERROR,
+    Broken,
+    Diagnostic,
+    Rule,
+    Span,
+    lacks_argument,
+    mend,
+    pattern,
+)
 
 _WORDS = pattern(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
 _PARENTHESIS = pattern(r"[()（）]")
@@ -44,9 +53,6 @@ def explain(broken: Broken) -> Diagnostic | None:
             return None
         return _unclosed(broken, "before its note")
     if "CLOSE" in broken.accepts and broken.got == "$END":
-        if broken.before in ("_OPEN", "_COMMA"):
-            help = 'Write the arguments that follow, and ")".'
-            return RULE(broken.at, 'The call has no ")" at its end.', help=help)
         return _unclosed(broken, "at its end")
     if broken.got == "CLOSE" and broken.before == "CLOSE":
         fix = mend(Span(at, at + 1), "", 'take out ")"')
@@ -64,11 +70,14 @@ def explain(broken: Broken) -> Diagnostic | None:
 
 
 def _unclosed(broken: Broken, where: str) -> Diagnostic:
-    """The finding that a call whose arguments are whole is not closed."""
+    """The finding that a call is not closed."""
+    message = f'The call has no ")" {where}.'
+    if lacks_argument(broken):
+        return RULE(broken.at, message, help='Write the arguments that follow, and ")".')
     start = broken.span.start
     end = start + len(broken.source.text[start : broken.at.start].rstrip())
     fix = None if _goes_on(broken) else mend(Span(end, end), ")", 'put in ")"')
-    return RULE(broken.at, f'The call has no ")" {where}.', help='Add ")".', fix=fix)
+    return RULE(broken.at, message, help='Add ")".', fix=fix)
 
 
 def _goes_on(broken: Broken) -> bool:
