@@ -227,6 +227,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "No such option", ["ask", "story.txt", ASK, "--nosuch"]),
     (2, "'abc' is not a number", ["ask", "story.txt", ASK, "--max-cost", "abc"]),
     (2, "'1.5' is not a whole number", ["ask", "story.txt", ASK, "--depth", "1.5"]),
+    (2, "'abc' is not a whole number", ["eval", "nameless", "--seed", "abc"]),
     (2, "pearl eval questions --data rows.jsonl evaluates", ["eval", "rows.jsonl"]),
     (2, "Give a document and a question about it", ["ask", "story.txt"]),
     (2, "the document comes first: pearl ask story.txt", ["ask", ASK, "story.txt"]),
