@@ -227,21 +227,33 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "No such option", ["ask", "story.txt", ASK, "--nosuch"]),
     (2, "'abc' is not a number", ["ask", "story.txt", ASK, "--max-cost", "abc"]),
     (2, "'1.5' is not a whole number", ["ask", "story.txt", ASK, "--depth", "1.5"]),
+    (2, "'abc' is not a whole number", ["eval", "nameless", "--seed", "abc"]),
     (2, "pearl eval questions --data rows.jsonl evaluates", ["eval", "rows.jsonl"]),
     (2, "Give a document and a question about it", ["ask", "story.txt"]),
     (2, "the document comes first: pearl ask story.txt", ["ask", ASK, "story.txt"]),
+    (2, "Why does not exist", ["ask", "story.txt", "Why", "dig?"]),
     (
         2,
-        "put that in quotes: pearl ask story.txt",
+        "Why, did, she do not exist: check the paths of the documents. If they are words of the "
+        "question, put that in quotes: pearl ask story.txt",
         ["ask", "story.txt", *"Why did she dig?".split()],
     ),
-    (2, "Why does not exist", ["ask", "story.txt", "Why", "dig?"]),
+    (2, "Why did she does not exist: check", ["ask", "Why did she", "story.txt", "x.txt"]),
+    (2, "in quotes: pearl ask story.txt", ["ask", "Why did she", "story.txt", "x.txt"]),
     (2, "no.txt does not exist: check the path of the document.", ["ask", "no.txt", "Why?"]),
     (2, "form.pdf:1 is a PDF, and no text", ["batch", "form.pdf", "-o", "a.jsonl"]),
     (2, "needs an endpoint", ["ask", "story.txt", ASK, "--model", "some-model"]),
     (2, "recording", ["ask", "story.txt", ASK, "--model", "recorded:missing.jsonl"]),
     (2, "no recorded answers", ["ask", "story.txt", ASK, "--model", "recorded:recording.jsonl"]),
 ]
+
+
+def test_documents_that_do_not_exist_are_all_named_without_advice_to_ask_one_of_them():
+    said = call("ask", "gone1.txt", "gone2.txt", "Why?").err.splitlines()
+    assert said == [
+        f"pearl: {name} does not exist: check the path of the document."
+        for name in ("gone1.txt", "gone2.txt")
+    ]
 
 
 def test_a_library_that_is_no_text_is_called_one():

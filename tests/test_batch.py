@@ -1125,9 +1125,18 @@ def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gol
         ),
         ({"options": ["y", "n"], "gold": "maybe"}, "of the right option, A to B, or its text."),
         ({"options": ["CO", "Co"], "gold": "co"}, "no option's text: co. Give the letter"),
-        ({"options": ["y", "A"], "gold": "a."}, "no option's text: a.. Give the letter"),
+        ({"options": ["y", "A"], "gold": "a."}, "no option's text: a. Give the letter"),
         ({"options": ["!", "…"], "gold": "?"}, "no option's text: ?. Give the letter"),
-        ({"options": ["B", "A"], "gold": "A"}, "is one option's letter and another's text"),
+        *(
+            ({"options": texts, "gold": gold}, f"{gold} is one option's letter and another's text")
+            for texts, gold in (
+                (["B", "A"], "A"),
+                (["b", "a"], "A"),
+                (["b", "A."], "a"),
+                (["B.", "A"], "b"),
+                (["b", "A", "a"], "A"),
+            )
+        ),
         ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
         ({"gold": ["y", ["n"]]}, "or a list of such of which each is right"),
         ({"options": ["y", "n"], "gold": ["y", "n"]}, "gold has several of the options"),

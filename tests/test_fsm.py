@@ -526,7 +526,7 @@ class TestTurns:
         Path("d.txt").write_text(TEXT, encoding="utf-8")
         told = call("ask", "d.txt", "Who?", "--strategy", "rebel", "--turns", "--model", "offline")
         assert told.code == 2
-        assert "rebel has no states: take fsm1 or fsm2, or leave turns out." in told.err
+        assert "rebel has no states: take fsm1 or fsm2, or leave out the option turns." in told.err
 
 
 def test_a_revision_says_of_which_type_the_question_is():

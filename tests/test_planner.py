@@ -405,7 +405,7 @@ def test_a_planner_is_shown_few_actions_and_may_call_the_others(serve: Serve):
     refused = call(
         "ask", "story.txt", "Why?", "--strategy", "decomp", "--model", "m", "--shown", "3"
     )
-    assert "decomp writes no whole plan: leave shown out." in refused.err
+    assert "decomp writes no whole plan: leave out the option shown." in refused.err
 
 
 @pytest.mark.parametrize("command", ["ask story.txt Why?", "batch q.jsonl -o a.jsonl"])
@@ -415,9 +415,9 @@ def test_options_that_a_strategy_does_not_use_are_refused(command: str):
     Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
     words = (*command.split(), "--model", "offline")
     told = one_line(call(*words, "--depth", "3"), 2)
-    assert told == "pearl nests nothing: take decomp or rebel, or leave depth out."
+    assert told == "pearl nests nothing: take decomp or rebel, or leave out the option depth."
     told = one_line(call(*words, "--examples", "3"), 2)
-    assert told == "pearl asks for no structured output: leave examples out."
+    assert told == "pearl asks for no structured output: leave out the option examples."
     # Actions that are plans may be within each other.
     own = "ONCE(CTX, X) : Find X in CTX.\n    plan:\n        1. a = FIND_REASON(CTX, X) : Why X\n"
     Path("own.actions").write_text(own, encoding="utf-8")

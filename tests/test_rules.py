@@ -207,9 +207,27 @@ def test_a_text_that_is_cut_is_told_so() -> None:
     (cut,) = check(parse('1. a = FIND_CHARACTER(CTX, "Ross and'), LIBRARY)
     assert (cut.code, cut.message) == ("PRL106", "The last line stops in the middle of a text.")
     assert cut.help.startswith("Close the text")
-    for text, help in (('CTX, "Ross"', 'Add ")" if the call ends here; '), ("CTX,", "Write this")):
+    for text, help in (
+        ('CTX, "Ross"', 'Add ")" if the call ends here; '),
+        ("CTX,", "Write this"),
+        ("CTX, where", "Write this"),
+    ):
         (cut,) = check(parse(f"1. a = FIND_CHARACTER({text}"), LIBRARY)
         assert (cut.code, cut.help[: len(help)], cut.fix) == ("PRL106", help, None)
+
+
+@pytest.mark.parametrize("below", [
+    ', "x") : y', ", 'x' : y", 'and "x") : y', '# more of it\n, "x") : y', "，\"x\"）: y",
+])  # fmt: skip
+@pytest.mark.parametrize("action", ["FIND_REASON(CTX, ", "CONCAT("])
+def test_a_call_is_not_closed_before_the_rest_of_it(action: str, below: str) -> None:
+    line = f'1. a = {action}"Ross"'
+    fixed = fix(Source("x", f"{line}\n\n{below}\n2. b = FIND_REASON(CTX, a) : z\n"), LIBRARY).text
+    assert fixed.startswith(f"{line}\n")
+    assert "PRL103" in said(fixed)
+    # A number is no part of the call.
+    text = f"{line}\n\n2) b = FIND_REASON(CTX, a) : z\n{below}\n"
+    assert fix(Source("x", text), LIBRARY).text.startswith(f"{line})\n")
 
 
 def test_a_slip_of_the_pen_is_told_the_name_first() -> None:
@@ -260,6 +278,12 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
             '1. a = FIND_CHARACTER(CTX, "Ross")  \nreturn a\n',
         ),
         ("1. a = FIND_CHARACTER(CTX,\nreturn a\n", ""),
+        ("1. a = FIND_CHARACTER(CTX, each\nreturn a\n", ""),
+        ("1. a = FIND_CHARACTER(CTX, each  values : Find him\nreturn a\n", ""),
+        (
+            '1. each = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each\nreturn b\n',
+            '1. each = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each)\nreturn b\n',
+        ),
         # A mode before a text is put where the text names a step, and one only.
         (
             '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each "why, {a}")\n',

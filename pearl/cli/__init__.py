@@ -182,6 +182,7 @@ def _report_error(error: click.ClickException | InputError) -> int:
     if isinstance(error, click.BadParameter):
         # click calls numbers by its own classes.
         message = message.replace(" valid integer range", " whole number")
+        message = message.replace(" valid integer", " whole number")
         message = message.replace(" valid float range", " number")
     if isinstance(error, click.UsageError) and error.ctx:
         message = message.strip().rstrip(".")

@@ -57,10 +57,14 @@ def ask_command(documents: tuple[str, ...], question: str, options: Options) -> 
             f'{question} is a file, and the document comes first: pearl ask {question} "Why …?"'
         )
     lost = [path for path in documents if path != "-" and not os.path.exists(path)]
-    if lost and len(documents) > 1 and " " not in question:
+    given = [path for path in documents if path not in lost]
+    if lost and given and " " not in question:
+        wrong = "does not exist: check the path of the document. If it is a word"
+        if len(lost) > 1:
+            wrong = "do not exist: check the paths of the documents. If they are words"
         raise InputError(
-            f"{lost[0]} does not exist: check the path of the document. If it is a word of the "
-            f'question, put that in quotes: pearl ask {documents[0]} "Why …?"'
+            f"{', '.join(lost)} {wrong} of the question, put that in quotes: "
+            f'pearl ask {given[0]} "Why …?"'
         )
     library = library_for(options.strategy, options.libraries)
     model = choose(options.model, options.planner, options.reader)

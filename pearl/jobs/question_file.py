@@ -584,15 +584,17 @@ def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  
     if text not in plain and meant and meant.upper() not in letters:
         alike = {each for each in plain if comparable(each) == meant}
         text = alike.pop() if len(alike) == 1 else text
-    if option in letters and text in plain and plain[letters.index(option)] != text:
+    if option not in letters and text not in plain:
+        raise InputError(
+            f"{name}: gold is no option's letter and no option's text: "
+            f"{shorten(text).removesuffix('.')}. Give the letter of the right option, A to "
+            f"{letters[-1]}, or its text."
+        )
+    at = letters.index(option) if option in letters else plain.index(text)
+    others = (each for each in plain if each != plain[at])
+    if option in letters and text != plain[at] and meant in map(comparable, others):
         raise InputError(
             f"{name}: gold {right[0]} is one option's letter and another's text: put the options "
             "in another order, or write them otherwise."
         )
-    if option not in letters and text not in plain:
-        raise InputError(
-            f"{name}: gold is no option's letter and no option's text: {shorten(text)}. Give the "
-            f"letter of the right option, A to {letters[-1]}, or its text."
-        )
-    at = letters.index(option) if option in letters else plain.index(text)
     return [letter_of(options, at)]

@@ -72,9 +72,9 @@ def prepare(
     if demonstrations and not spec.demonstrations:
         raise InputError(f"{name} is shown no plans: leave the demonstrations out.")
     if settings.shown and name != "pearl":
-        raise InputError(f"{name} writes no whole plan: leave shown out.")
+        raise InputError(f"{name} writes no whole plan: leave out the option shown.")
     if settings.turns and name not in MACHINES:
-        raise InputError(f"{name} has no states: take fsm1 or fsm2, or leave turns out.")
+        raise InputError(f"{name} has no states: take fsm1 or fsm2, or leave out the option turns.")
     if tools and "tools" not in spec.uses:
         raise InputError(f"{name} asks no tools: take the strategy rebel.")
     if spec.needs_model and model == OFFLINE:
@@ -103,10 +103,14 @@ def refuse_unused(prepared: Prepared, examples: int) -> None:
     if spec not in STRATEGIES:
         return
     if examples and "examples" not in spec.options:
-        raise InputError(f"{spec.name} asks for no structured output: leave examples out.")
+        raise InputError(
+            f"{spec.name} asks for no structured output: leave out the option examples."
+        )
     nested = "depth" in spec.options or has_subplans(prepared.library)
     if depth != DEFAULT_LIMITS.depth and not nested:
-        raise InputError(f"{spec.name} nests nothing: take decomp or rebel, or leave depth out.")
+        raise InputError(
+            f"{spec.name} nests nothing: take decomp or rebel, or leave out the option depth."
+        )
 
 
 def has_subplans(*libraries: Library) -> bool:

@@ -388,6 +388,16 @@ def argument(broken: Broken) -> Span:
     return trimmed(text, start, end)
 
 
+def lacks_argument(broken: Broken) -> bool:
+    """Whether a line stops being readable where an argument has to follow: after a parenthesis, a
+    comma, or a mode that is no step's name."""
+    if broken.before != "NAME":
+        return broken.before in ("_OPEN", "_COMMA")
+    words = broken.source.text[argument(broken).start : broken.at.start].strip()
+    lead = _MODE.fullmatch(f"{words} ")
+    return bool(lead and lead["mode"]) and words not in names_above(broken)
+
+
 def mend(span: Span, text: str, title: str = "") -> Fix:
     """A safe fix that replaces a span with a text; the default title says so."""
     return Fix(title or f"write {text}", (Edit(span, text),))

@@ -16,15 +16,28 @@ Use instead
 
 Fix
     Safe: puts in the parenthesis before the note or at the line's end, or takes out the second
-    one. None where the line ends before an argument.
+    one. None where the line ends before an argument, or where the text below may be the rest of
+    the call.
 """
 
 from itertools import accumulate
 
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, mend, pattern
+from pearl.lang.logical_lines import PREFIX, STEP
+from pearl.lint.rules.base import (
+    ERROR,
+    Broken,
+    Diagnostic,
+    Rule,
+    Span,
+    lacks_argument,
+    mend,
+    pattern,
+)
 
 _WORDS = pattern(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
-_PARENTHESIS = pattern(r"[()]")
+_PARENTHESIS = pattern(r"[()（）]")
+_REACH = 2_000
+"""The most characters after a line in which the rest of its call is looked for."""
 
 
 def explain(broken: Broken) -> Diagnostic | None:
@@ -36,15 +49,10 @@ def explain(broken: Broken) -> Diagnostic | None:
         return RULE(broken.at, 'The list has no "]" at its end.', help='Add "]".')
     noted = broken.got == "NOTE" and text[at] in ":：#"
     if "CLOSE" in broken.accepts and noted and broken.before != "_COMMA":
-        # What follows may close a parenthesis that it does not open.
-        marks = accumulate(1 if mark == "(" else -1 for mark in _PARENTHESIS.findall(broken.rest))
-        if min(marks, default=0) < 0:
+        if _closes(broken.rest):
             return None
         return _unclosed(broken, "before its note")
     if "CLOSE" in broken.accepts and broken.got == "$END":
-        if broken.before in ("_OPEN", "_COMMA"):
-            help = 'Write the arguments that follow, and ")".'
-            return RULE(broken.at, 'The call has no ")" at its end.', help=help)
         return _unclosed(broken, "at its end")
     if broken.got == "CLOSE" and broken.before == "CLOSE":
         fix = mend(Span(at, at + 1), "", 'take out ")"')
@@ -62,11 +70,34 @@ def explain(broken: Broken) -> Diagnostic | None:
 
 
 def _unclosed(broken: Broken, where: str) -> Diagnostic:
-    """The finding that a call whose arguments are whole is not closed."""
+    """The finding that a call is not closed."""
+    message = f'The call has no ")" {where}.'
+    if lacks_argument(broken):
+        return RULE(broken.at, message, help='Write the arguments that follow, and ")".')
     start = broken.span.start
     end = start + len(broken.source.text[start : broken.at.start].rstrip())
-    fix = mend(Span(end, end), ")", 'put in ")"')
-    return RULE(broken.at, f'The call has no ")" {where}.', help='Add ")".', fix=fix)
+    fix = None if _goes_on(broken) else mend(Span(end, end), ")", 'put in ")"')
+    return RULE(broken.at, message, help='Add ")".', fix=fix)
+
+
+def _goes_on(broken: Broken) -> bool:
+    """Whether the text between a line and the next step may be the rest of its call."""
+    end, lines = broken.span.end, []
+    for line in broken.source.text[end : end + _REACH].splitlines():
+        prefix = PREFIX.match(line)
+        words = line[prefix.end() if prefix else 0 :]
+        if STEP.match(words):
+            break
+        lines.append(words)
+    rest = "\n".join(lines)
+    # Another fix may have made the rest a comment.
+    return rest.lstrip("# \t\n").startswith((",", "，")) or _closes(rest)
+
+
+def _closes(text: str) -> bool:
+    """Whether a text closes a parenthesis that it does not open."""
+    marks = accumulate(1 if mark in "(（" else -1 for mark in _PARENTHESIS.findall(text))
+    return min(marks, default=0) < 0
 
 
 RULE = Rule("PRL103", "missing-parenthesis", ERROR, __doc__, explain=explain)

@@ -22,7 +22,7 @@ Fix
 import re
 
 from pearl.lang.logical_lines import QUOTES
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, pattern
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, lacks_argument, pattern
 
 # A number alone, or the first letters of a name.
 _STUMP = pattern(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)
@@ -40,7 +40,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     if not stump and (not cut or ("_ASSIGN" in broken.accepts and not broken.name)):
         return None
     in_text = opened and not stump
-    whole = "CLOSE" in broken.accepts and broken.before not in ("_OPEN", "_COMMA")
+    whole = "CLOSE" in broken.accepts and not lacks_argument(broken)
     first = "Close the text, write" if in_text else "Write"
     if whole and not opened:
         first = 'Add ")" if the call ends here; else write'
