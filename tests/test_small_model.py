@@ -89,4 +89,5 @@ def test_a_question_of_a_world(method: str, tmp_path: Path):
     told = ("--schema", "explicit", "--questions", "2", "--seed", "3", "-o", "w.jsonl")
     assert call("generate", "commaqa", *told).code == 0
     _, other = (question for world in read_worlds("w.jsonl") for question in world.questions)
-    evaluated("commaqa", "w.jsonl", method, "--demos", str(demonstrations(tmp_path / "d", [other])))
+    demos = ("--demos", str(demonstrations(tmp_path / "d", [other])))
+    evaluated("commaqa", "w.jsonl", method, *(demos if "demos" in find_method(method).uses else ()))
