@@ -284,6 +284,12 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
             '1. each = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each\nreturn b\n',
             '1. each = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each)\nreturn b\n',
         ),
+        # Behind a space, a colon begins the note: it names no step.
+        ('1. him = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each : him\nreturn b\n', ""),
+        (
+            '1. him = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each: him)\nreturn b\n',
+            '1. him = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each him)\nreturn b\n',
+        ),
         # A mode before a text is put where the text names a step, and one only.
         (
             '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each "why, {a}")\n',

@@ -38,10 +38,11 @@ from pearl.lint.rules.base import (
 
 _EACH = pattern(
     r"(?:(?:for\s+)?(?:each|every|all|any)(?:\s+(?:one|item))?\s+(?:of|in)(?:\s+the)?\s+"
-    r"|for\s+(?:each|every|all)\s+|every\s+|each\s*[(:=]\s*)(?P<name>[^\W\d]\w*)\s*\)?",
+    r"|for\s+(?:each|every|all)\s+|every\s+|each(?:\s*[(=]|:)\s*)(?P<name>[^\W\d]\w*)\s*\)?",
     re.IGNORECASE,
 )
-_WHERE = pattern(r"where\s*[(:=]\s*(?P<name>[^\W\d]\w*)\s*\)?", re.IGNORECASE)
+# A colon behind a space begins the note.
+_WHERE = pattern(r"where(?:\s*[(=]|:)\s*(?P<name>[^\W\d]\w*)\s*\)?", re.IGNORECASE)
 _MODE = pattern(r"((?:each|where)(?:\s+values)?|evidence)\s+", re.IGNORECASE)
 _INSIDE = pattern(r"\{\s*([^\W\d]\w*)\s*\}")
 
