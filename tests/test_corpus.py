@@ -46,7 +46,7 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is one core, and so no process to start."""
-    monkeypatch.setattr(lint.os, "sched_getaffinity", lambda _: range(1))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(1))
 
 
 def test_several_processes_say_what_one_says_in_the_order_of_the_file(

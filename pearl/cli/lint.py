@@ -7,7 +7,6 @@ and holds only some hundred texts at a time.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections import Counter, deque
@@ -34,7 +33,7 @@ from pearl.cli.inputs import (
 )
 from pearl.cli.options import Options, shared
 from pearl.cli.output import counting, diff_of, emit, show, show_diff, tell
-from pearl.jobs.progress import signals_held
+from pearl.jobs.progress import processors, signals_held
 from pearl.lang.diagnostics import Diagnostic, Severity, SourceFindings
 from pearl.lang.errors import InputError, UnreadableError
 from pearl.lang.library import Library, builtins, library_source
@@ -326,9 +325,7 @@ def check_all(
     rest = chain(first, texts)
     del first
     chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
-    # The processors that this process may use, where the system tells.
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    cores = len(allowed) or os.cpu_count() or 1
+    cores = processors()
     if cores == 1:
         checker = _Checker(checks)
         for chunk in chunks:

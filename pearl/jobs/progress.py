@@ -3,6 +3,7 @@ stops the work in an orderly way."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -25,6 +26,12 @@ BAR_EVERY = 0.1
 
 LINE_EVERY = 30.0
 """Seconds between two lines of progress where there is no terminal."""
+
+
+def processors() -> int:
+    """How many processors this process may use, as far as the system tells."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return len(allowed) or os.cpu_count() or 1
 
 
 def is_watched() -> bool:

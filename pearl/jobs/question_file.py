@@ -21,6 +21,7 @@ from threading import Event
 from typing import Any
 
 from pearl.answer import MOST_OPTIONS, check_options, twice_given
+from pearl.jobs.progress import processors
 from pearl.jobs.workers import Task
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.rows import read_row, read_rows, refuse_table, row_id
@@ -348,8 +349,7 @@ def _document_problems(
     """
     done = 0
     problem, unread = partial(_document_problem, folder, stopped), iter(documents)
-    allowed = len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
-    with ThreadPoolExecutor(min(_AT_ONCE, allowed)) as pool:
+    with ThreadPoolExecutor(min(_AT_ONCE, processors())) as pool:
         try:
             # Not all are queued at once, as there may be a million.
             while some := [*islice(unread, _QUEUED)]:

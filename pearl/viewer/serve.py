@@ -266,7 +266,7 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            # A slow client that reads is seen to: with a large buffer, the system says so seldom.
+            # With a large buffer, the system seldom tells that a slow client has read something.
             transport.get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER
             )
