@@ -166,7 +166,7 @@ def prune() -> None:
     """Somebody lets go of every run of the store, of which the one at work is to stay."""
     with closing(sqlite3.connect("s.db")) as store:
         (at_work,) = store.execute("SELECT count(*) FROM runs WHERE ended IS NULL").fetchone()
-    words = ("-m", "pearl", "cache", "prune", "--older-than", "0m", "--store", "s.db")
+    words = ("-m", "pearl", "cache", "prune", "--older-than", "0d", "--store", "s.db")
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
     assert not at_work or "Let go of 0 runs" in done.stdout, done.stdout
 
