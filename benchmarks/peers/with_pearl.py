@@ -40,7 +40,7 @@ async def with_pearl(url: str) -> AsyncIterator[Run]:
         async def run(work: list[Plan], at_once: int) -> list[str]:
             questions, answers = home / "questions.jsonl", home / "answers.jsonl"
             questions.write_text("".join(map(_row, work)), encoding="utf-8")
-            index = read_index(str(questions), problem=setup.plan_problem)
+            index = read_index(str(questions), ahead=at_once, problem=setup.plan_problem)
             job = batch_job(index, str(answers), setup)
             name = store.start("batch", {})
             progress = JobProgress(name, len(work))

@@ -485,7 +485,7 @@ class WorkerPool:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.size):
-                    group.create_task(self._worker(shared, done))
+                    group.create_task(self._worker(shared, done, group))
                     # Workers start one loop iteration apart, so that they do not all wait together.
                     await asyncio.sleep(0)
         except ExceptionGroup as errors:
@@ -493,7 +493,10 @@ class WorkerPool:
         await self.store.flush()
 
     async def _worker(
-        self, tasks: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
+        self,
+        tasks: Iterator[Task[Any]],
+        done: Callable[[dict[str, Any]], None],
+        group: asyncio.TaskGroup,
     ) -> None:
         progress, engine = self.progress, self.engine
         planning = planning_context(engine.model, self.context)
@@ -516,12 +519,17 @@ class WorkerPool:
                 # The task was interrupted; it is tried again when the run is resumed.
                 return
             put_row(self.store, progress.run, task, row)
-            await self.store.flush()
-            try:
-                done(row)
-            except InputError as error:
-                engine.stop(ModelError("input", str(error)))
-            progress.count_row(row)
-            if progress.cut_in_a_row >= CUT:
-                engine.stop(ModelError("length", f"{row['error']['message']} {SAME}"))
-            progress.tell()
+            # The next task starts meanwhile, so that one commit has this row and its first calls.
+            group.create_task(self._finish(row, done))
+
+    async def _finish(self, row: dict[str, Any], done: Callable[[dict[str, Any]], None]) -> None:
+        progress, engine = self.progress, self.engine
+        await self.store.flush()
+        try:
+            done(row)
+        except InputError as error:
+            engine.stop(ModelError("input", str(error)))
+        progress.count_row(row)
+        if progress.cut_in_a_row >= CUT:
+            engine.stop(ModelError("length", f"{row['error']['message']} {SAME}"))
+        progress.tell()

@@ -141,12 +141,9 @@ class Writer(ABC):
                 change.waiting[1].set_result(answer)
 
 
-ROUNDS = 1
-"""Rounds of the event loop until an awaited commit, which includes the changes posted meanwhile."""
-
 LATER = 8
-"""Rounds until a commit that nobody waits for: most such changes are included in the next awaited
-one, which saves a seventh of the commits of 32 concurrent questions."""
+"""Rounds of the event loop until a commit that no call waits for. Most such changes are included
+in the next one that a call waits for, which is made within a round."""
 
 
 class LoopWriter(Writer):
@@ -200,7 +197,7 @@ class LoopWriter(Writer):
         if loop is not self._loop:
             self._loop, self._rounds = loop, None
             self._timer = loop.call_later(HEARTBEAT, self._live, loop)
-        rounds = ROUNDS if change.waiting else LATER
+        rounds = 0 if change.waiting and change.work else LATER
         if self._rounds is None:
             self._rounds = rounds
             loop.call_soon(self._wait, loop)
