@@ -79,11 +79,12 @@ class Store:
         """The journal of a run, or of one question of a batch."""
 
         def write(entry: Entry) -> None:
-            row: dict[str, Any] = dict(zip(PLAIN, _plain(entry), strict=True))
-            row |= {"run": run, "item": item, **_tokens(entry.usage)}
-            row |= {"path": storable(entry.path), "cause": storable(entry.cause)}
             # A call's text is in the table of replies already.
-            row["value"] = storable(_write(entry.value)) if entry.kind == "decision" else None
+            value = storable(_write(entry.value)) if entry.kind == "decision" else None
+            row: dict[str, Any] = {"run": run, "item": item, "value": value}
+            row |= {"path": storable(entry.path), "cause": storable(entry.cause)}
+            row.update(zip(PLAIN, _plain(entry), strict=True))
+            row.update(zip(TOKENS, _counts(entry.usage), strict=True))
             self.writer.post(statements.add_entries, row)
 
         return Journal(run, write, self.flush)

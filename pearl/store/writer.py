@@ -143,7 +143,13 @@ class Writer(ABC):
 
 LATER = 8
 """Rounds of the event loop until a commit that no call waits for. Most such changes are included
-in the next one that a call waits for, which is made within a round."""
+in the next one that a call waits for."""
+
+WINDOW = 0.25
+"""Seconds over which it is measured whether the event loop is ever idle."""
+
+BUSY = 0.95
+"""The share of these seconds in which its thread has the processor, from which on it is not."""
 
 
 class LoopWriter(Writer):
@@ -161,6 +167,8 @@ class LoopWriter(Writer):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._looked = 0.0
+        self._measured = 0.0, 0.0
+        self._is_busy = False
         self._held: Connection | None = None
 
     def close(self) -> None:
@@ -197,11 +205,20 @@ class LoopWriter(Writer):
         if loop is not self._loop:
             self._loop, self._rounds = loop, None
             self._timer = loop.call_later(HEARTBEAT, self._live, loop)
-        rounds = 0 if change.waiting and change.work else LATER
+        rounds = self._soon() if change.waiting and change.work else LATER
         if self._rounds is None:
             self._rounds = rounds
             loop.call_soon(self._wait, loop)
         self._rounds = min(self._rounds, rounds)
+
+    def _soon(self) -> int:
+        """Rounds until a commit that a call waits for: none while the loop is idle at times, as the
+        call is what the job waits for. Else one, as the processor is, and fewer commits save it."""
+        seconds, spent = time.monotonic() - self._measured[0], time.thread_time()
+        if seconds > WINDOW:
+            self._is_busy = spent - self._measured[1] > BUSY * seconds
+            self._measured = time.monotonic(), spent
+        return int(self._is_busy)
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._rounds:
