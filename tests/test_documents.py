@@ -689,6 +689,19 @@ def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
     assert LEASE in call("run", "-", two[0], stdin=EACH).out
 
 
+@pytest.mark.parametrize("bare", ["a.letter.md", "a.letter"])
+def test_a_document_by_its_bare_name_is_a_text(bare: str, two: tuple[str, str], serve: Serve):
+    said = f'"{bare}" is a text, and not the document'
+    told = call("run", "-", *two, stdin=f'a = FIND_EVENT("{bare}", "the deposit")')
+    assert (told.code, f'{said}: write "{NAMED}".\n' in told.err) == (1, True)
+    # What is asked about it may be its name.
+    assert call("run", "-", *two, stdin=f'a = FIND_EVENT(CTX, "{bare}")').code == 0
+    server = serve([READS_ONE.replace(NAMED, bare), READS_ONE, f"> {PAID}"])
+    answer = call("ask", *two, "What became of the deposit?", "--model", "m")
+    assert f'step 1: {said}.\n  Write "{NAMED}".' in server.asked[1].text
+    assert (answer.code, f"a.letter.md, line 3: {PAID}" in answer.out) == (0, True)
+
+
 def test_a_name_that_two_documents_have_is_told_with_both(two: tuple[str, str]):
     for folder, ending in (("a", "txt"), ("b", "md"), (".", "md")):
         Path(folder).mkdir(exist_ok=True)
