@@ -1425,6 +1425,9 @@ def test_what_an_endpoint_does_not_report_is_not_shown_as_nothing(serve: Any):
         "tokens     0 read, 0 written, since the run was resumed\n"
         in batch("--model", "gpt-4o-mini").out
     )
+    batch("--model", "unpriced")
+    [cost] = re.findall(r"^cost .*", batch("--model", "unpriced").out, re.M)
+    assert cost.endswith("(PEARL_PRICES may name a file that has one)")
     assert re.search(
         r"^gpt-4o-mini: \d+ replies, tokens not reported$", call("cache", "stats").out, re.M
     )
