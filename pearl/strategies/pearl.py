@@ -485,8 +485,10 @@ def choose_demonstrations(
 
 
 def _runnable(sources: Iterable[Source], library: Library) -> list[Demonstration]:
-    """The demonstrations that a library can run as they are, or migrated."""
-    return [shown for source in sources if (shown := _demonstration(source, library))]
+    """The demonstrations that a library can run as they are, or migrated, each once: a question
+    that was asked about many documents has as many equal plans."""
+    read = (_demonstration(source, library) for source in sources)
+    return [*dict.fromkeys(shown for shown in read if shown)]
 
 
 @lru_cache(maxsize=256)  # Every question of a batch is shown the same plans.
