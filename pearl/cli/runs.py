@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from pearl.runtime.trace import Trace
     from pearl.store.history import RunRow
     from pearl.store.totals import Totals
+
+_SHOWN = 40
+"""The most characters of an answer where two runs are compared."""
 
 
 class Runs(click.Group):
@@ -299,7 +303,10 @@ def diff(first: str, second: str, options: Options) -> None:
             f"{' → '.join(tokens)}"
         )
     for pair in different:
-        outcomes = (_in_short(outcome(row)) for row in (pair.first, pair.second))
+        ends = [outcome(row) for row in (pair.first, pair.second)]
+        texts = (one_line(end["words"] or "") for end in ends)
+        same = sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(*texts, strict=False)))
+        outcomes = (_in_short(end, same) for end in ends)
         click.echo(f"{printable(pair.id):20} {' → '.join(outcomes)}")
 
 
@@ -312,13 +319,17 @@ def _in_words(value: Any) -> str:  # noqa: ANN401 - a journal holds any JSON
     return "" if value is None else str(value)
 
 
-def _in_short(outcome: dict[str, Any]) -> str:
-    """The outcome of a question, in a few words."""
+def _in_short(outcome: dict[str, Any], same: int) -> str:
+    """The outcome of a question, in a few words: an answer from its beginning, or from about where
+    it differs from another, which begins with the ``same`` number of characters."""
     from pearl.viewer.job_page import scored
 
     if outcome["status"] == "failed":
         return f"failed ({outcome['reason']})"
-    words = one_line(outcome["words"] or "")[:40] or "(quotes only)"
+    words = one_line(outcome["words"] or "")
+    if same >= _SHOWN:
+        words = f"…{words[max(words.rfind(' ', 0, same) + 1, same - _SHOWN // 2) :]}"
+    words = words[:_SHOWN] or "(quotes only)"
     answer = words if outcome["option"] is None else outcome["option"] or "none"
     return printable(f"{answer} {scored(outcome['score'])}".rstrip())
 
