@@ -558,6 +558,8 @@ def test_evidence_of_several_documents_says_which(
     (folder / "more" / "letter.md").write_text(letter, encoding="utf-8")
     (folder / "more" / ".git" / "x.md").write_text("The deposit was stolen.", encoding="utf-8")
     (folder / "notes.cfg").write_text("deposit", encoding="utf-8")
+    # What Word keeps beside a document that is open.
+    (folder / "~$lease.docx").write_bytes(b"\x05Anna \0\0 A\0n\0")
     files = ["papers/lease.pdf", "papers/more/letter.md"]
     source = read_documents(files)
     assert read_documents(["papers"]).text == source.text
