@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pearl.cli import warn
-from pearl.cli.inputs import folder_of, load, names_run, open_existing, open_run, own_libraries
+from pearl.cli.inputs import (
+    folder_of,
+    load,
+    names_run,
+    open_existing,
+    open_run,
+    own_libraries,
+    warn_of_library,
+)
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, tell
 from pearl.lang.errors import InputError, LinesError
@@ -531,6 +539,7 @@ def replay_command(recorded: str, options: Options) -> None:
         source = read_source(recorded, "recording", rows=True)
         if is_trace(source):
             check_utf_8(source.text, source.name)
+            warn_of_library(source, options.libraries)
     library = load(own_libraries(source, options.libraries, ran=ran), folder_of(source))
     records: list[Trace] = []
     unreadable: tuple[str, ...] = ()
