@@ -669,6 +669,27 @@ def test_a_quote_stands_in_the_document_that_its_step_read(two: tuple[str, str])
         assert f"{name}, line" in Path("run.html").read_text(encoding="utf-8")
 
 
+BOTH = "Neither party is liable for the deposit."
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        EACH,
+        f'a = FIND_EVENT("CTX.lease.txt", "the deposit")\nb = FIND_EVENT("{NAMED}", "the deposit")',
+    ],
+    ids=("each", "names"),
+)
+def test_a_sentence_that_two_documents_have_is_evidence_from_both(plan: str, two: tuple[str, str]):
+    for name in two:
+        Path(name).write_text(f"{BOTH}\n", encoding="utf-8")
+    found = call("run", "-", *two, "--json", stdin=plan).json["evidence"]
+    assert [(one["document"], one["text"]) for one in found] == [(name, BOTH) for name in two]
+    # A step that reads both at once quotes what stands there first.
+    whole = call("run", "-", *two, "--json", stdin='a = FIND_EVENT(CTX, "the deposit")').json
+    assert [one["document"] for one in whole["evidence"]] == [two[0]]
+
+
 def test_the_mark_between_documents_is_in_no_prompt(two: tuple[str, str]):
     block = document_block(read_documents(two))
     assert block.count("# lease.txt") == block.count("# a.letter.md") == 1
