@@ -728,6 +728,13 @@ def test_runs_are_listed_shown_and_compared(serve: Any):
     differing = call("runs", "diff", first, last, "--json").json
     assert [one["id"] for one in differing["different"]] == ["a", "b"]
     assert "No." in call("runs", "diff", first, last).out
+    # Answers that begin alike are shown where they differ.
+    names = []
+    for end in ("Rusk went out", "Mara stayed"):
+        server.script = saying(f"{'It was late in the year, and ' * 2}{end}.")
+        names.append(json.loads(batch("--no-cache", "--restart", "--json").out)["run"])
+    told = call("runs", "diff", *names).out
+    assert re.search(r"^a +…Rusk went out\. .+ → …Mara stayed\. ", told, re.M)
     # An id may stand for another question in another file.
     write(question("a"), {**question("b"), "question": "Who is the mayor?"})
     batch()
@@ -1425,6 +1432,9 @@ def test_what_an_endpoint_does_not_report_is_not_shown_as_nothing(serve: Any):
         "tokens     0 read, 0 written, since the run was resumed\n"
         in batch("--model", "gpt-4o-mini").out
     )
+    batch("--model", "unpriced")
+    [cost] = re.findall(r"^cost .*", batch("--model", "unpriced").out, re.M)
+    assert cost.endswith("(PEARL_PRICES may name a file that has one)")
     assert re.search(
         r"^gpt-4o-mini: \d+ replies, tokens not reported$", call("cache", "stats").out, re.M
     )

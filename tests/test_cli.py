@@ -134,6 +134,12 @@ class TestAsk:
         for command in (["lint", "q.plan"], ["run", "q.plan", story, "--model", "offline"]):
             assert call(*command).err.count("q.plan names the library nope, which does not") == 1
             assert "nope" not in call(*command, "--library", "core").err
+        Path("t.plan").write_text(
+            call("trace", "last").out.replace("core\n", "core, nope\n"), "utf-8"
+        )
+        told = call("replay", "t.plan")
+        assert (told.code, "t.plan names the library nope, which does not" in told.err) == (0, True)
+        assert "nope" not in call("replay", "t.plan", "--library", "core").err
 
     def test_what_is_found_in_a_library_that_is_checked_itself_is_told_once(self) -> None:
         Path("x.actions").write_text("F1(CTX, X, Y) : Find X in CTX.\n", "utf-8")

@@ -558,6 +558,8 @@ def test_evidence_of_several_documents_says_which(
     (folder / "more" / "letter.md").write_text(letter, encoding="utf-8")
     (folder / "more" / ".git" / "x.md").write_text("The deposit was stolen.", encoding="utf-8")
     (folder / "notes.cfg").write_text("deposit", encoding="utf-8")
+    # What Word keeps beside a document that is open.
+    (folder / "~$lease.docx").write_bytes(b"\x05Anna \0\0 A\0n\0")
     files = ["papers/lease.pdf", "papers/more/letter.md"]
     source = read_documents(files)
     assert read_documents(["papers"]).text == source.text
@@ -667,6 +669,27 @@ def test_a_quote_stands_in_the_document_that_its_step_read(two: tuple[str, str])
         assert f"{name}, line" in Path("run.html").read_text(encoding="utf-8")
 
 
+BOTH = "Neither party is liable for the deposit."
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        EACH,
+        f'a = FIND_EVENT("CTX.lease.txt", "the deposit")\nb = FIND_EVENT("{NAMED}", "the deposit")',
+    ],
+    ids=("each", "names"),
+)
+def test_a_sentence_that_two_documents_have_is_evidence_from_both(plan: str, two: tuple[str, str]):
+    for name in two:
+        Path(name).write_text(f"{BOTH}\n", encoding="utf-8")
+    found = call("run", "-", *two, "--json", stdin=plan).json["evidence"]
+    assert [(one["document"], one["text"]) for one in found] == [(name, BOTH) for name in two]
+    # A step that reads both at once quotes what stands there first.
+    whole = call("run", "-", *two, "--json", stdin='a = FIND_EVENT(CTX, "the deposit")').json
+    assert [one["document"] for one in whole["evidence"]] == [two[0]]
+
+
 def test_the_mark_between_documents_is_in_no_prompt(two: tuple[str, str]):
     block = document_block(read_documents(two))
     assert block.count("# lease.txt") == block.count("# a.letter.md") == 1
@@ -687,6 +710,19 @@ def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):
     near = call("run", "-", *two, stdin=will.replace("will", "lese")).err
     assert "a.letter.md. Did you mean CTX.lease.txt?" in near
     assert LEASE in call("run", "-", two[0], stdin=EACH).out
+
+
+@pytest.mark.parametrize("bare", ["a.letter.md", "a.letter"])
+def test_a_document_by_its_bare_name_is_a_text(bare: str, two: tuple[str, str], serve: Serve):
+    said = f'"{bare}" is a text, and not the document'
+    told = call("run", "-", *two, stdin=f'a = FIND_EVENT("{bare}", "the deposit")')
+    assert (told.code, f'{said}: write "{NAMED}".\n' in told.err) == (1, True)
+    # What is asked about it may be its name.
+    assert call("run", "-", *two, stdin=f'a = FIND_EVENT(CTX, "{bare}")').code == 0
+    server = serve([READS_ONE.replace(NAMED, bare), READS_ONE, f"> {PAID}"])
+    answer = call("ask", *two, "What became of the deposit?", "--model", "m")
+    assert f'step 1: {said}.\n  Write "{NAMED}".' in server.asked[1].text
+    assert (answer.code, f"a.letter.md, line 3: {PAID}" in answer.out) == (0, True)
 
 
 def test_a_name_that_two_documents_have_is_told_with_both(two: tuple[str, str]):

@@ -285,6 +285,9 @@ def test_demonstrations_fit_the_library_and_the_budget():
     assert choose_demonstrations(sources, load_library(), seed=load_demonstrations("", "seed")) == (
         chosen
     )
+    # The question of one document is often that of the next.
+    again = [Source(f"other/{source.name}", source.text) for source in sources]
+    assert choose_demonstrations([*sources, *again], load_library()) == chosen
     few = choose_demonstrations(sources, load_library(), budget=400)
     assert 0 < len(few) < len(chosen)
     assert set(few) < set(chosen)

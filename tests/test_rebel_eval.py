@@ -29,6 +29,7 @@ from pearl.runtime.executor import Frame
 from pearl.runtime.loop import run_strategy
 from pearl.runtime.trace import as_plan, branch_lines, read_tree
 from pearl.strategies.rebel import rebel
+from pearl.strategies.registry import OWN_TOOLS
 from pearl.tools.declared import load_tools
 from pearl.tools.toolbox import Tools, document_tools
 from tests.conftest import ROOT
@@ -176,6 +177,7 @@ def test_tools_of_ones_own_are_asked_and_are_part_of_the_task():
         done = call(*batch, "--model", model, "-o", "a.jsonl")
         assert done.code == 0, done.err
         assert "Unclosed" not in done.err
+        assert OWN_TOOLS in done.err
         [row] = read_rows("a.jsonl")
         assert (row["answer"], row["correct"]) == ("Quistholm", True)
         assert len(asked) == 14

@@ -263,6 +263,16 @@ def test_each_stage_stands_behind_what_it_waited_for():
     assert alone.rows[0].lanes == 1
 
 
+def test_test_calls_wait_for_no_step():
+    calls = (made("prove/plan", 100.0, 1.0), made("plan/1", 101.0, 1.0), made("step/a", 102.0, 1.0))
+    journal = [Entry("decision", "plan", 'a = F(CTX, "x") : n\n'), *(call.entry for call in calls)]
+    found = timeline(read_stages(read_frames(journal)))
+    assert found is not None
+    assert [(row.stage.title, row.waited) for row in found.rows] == [
+        ("Short test calls", ""), ("Planning", ""), ("1. a", "planning"),
+    ]  # fmt: skip
+
+
 def test_without_times_there_is_no_timeline():
     calls = (made("step/a", 1.0, 1.0), made("step/a", None, 1.0))
     assert timeline([]) is timeline([Stage("a", "a", calls)]) is None

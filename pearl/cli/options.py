@@ -100,7 +100,7 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     ),
     "tools": _option(
         "--tools", default="", metavar="FILE",
-        help="For rebel: the tools that it may call (docs/tools.md), or none. Default: a search "
+        help="For rebel: the tools that it may call (docs/tools.md), or none, in place of a search "
         "of the question's own document.",
     ),
     "demos": _option(

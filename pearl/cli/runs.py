@@ -6,13 +6,22 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pearl.cli import warn
-from pearl.cli.inputs import folder_of, load, names_run, open_existing, open_run, own_libraries
+from pearl.cli.inputs import (
+    folder_of,
+    load,
+    names_run,
+    open_existing,
+    open_run,
+    own_libraries,
+    warn_of_library,
+)
 from pearl.cli.options import Options, shared
 from pearl.cli.output import check_ending, check_output, deliver, emit, emit_json, tell
 from pearl.lang.errors import InputError, LinesError
@@ -28,6 +37,9 @@ if TYPE_CHECKING:
     from pearl.runtime.trace import Trace
     from pearl.store.history import RunRow
     from pearl.store.totals import Totals
+
+_SHOWN = 40
+"""The most characters of an answer where two runs are compared."""
 
 
 class Runs(click.Group):
@@ -299,7 +311,10 @@ def diff(first: str, second: str, options: Options) -> None:
             f"{' → '.join(tokens)}"
         )
     for pair in different:
-        outcomes = (_in_short(outcome(row)) for row in (pair.first, pair.second))
+        ends = [outcome(row) for row in (pair.first, pair.second)]
+        texts = (one_line(end["words"] or "") for end in ends)
+        same = sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(*texts, strict=False)))
+        outcomes = (_in_short(end, same) for end in ends)
         click.echo(f"{printable(pair.id):20} {' → '.join(outcomes)}")
 
 
@@ -312,13 +327,17 @@ def _in_words(value: Any) -> str:  # noqa: ANN401 - a journal holds any JSON
     return "" if value is None else str(value)
 
 
-def _in_short(outcome: dict[str, Any]) -> str:
-    """The outcome of a question, in a few words."""
+def _in_short(outcome: dict[str, Any], same: int) -> str:
+    """The outcome of a question, in a few words: an answer from its beginning, or from about where
+    it differs from another, which begins with the ``same`` number of characters."""
     from pearl.viewer.job_page import scored
 
     if outcome["status"] == "failed":
         return f"failed ({outcome['reason']})"
-    words = one_line(outcome["words"] or "")[:40] or "(quotes only)"
+    words = one_line(outcome["words"] or "")
+    if same >= _SHOWN:
+        words = f"…{words[max(words.rfind(' ', 0, same) + 1, same - _SHOWN // 2) :]}"
+    words = words[:_SHOWN] or "(quotes only)"
     answer = words if outcome["option"] is None else outcome["option"] or "none"
     return printable(f"{answer} {scored(outcome['score'])}".rstrip())
 
@@ -520,6 +539,7 @@ def replay_command(recorded: str, options: Options) -> None:
         source = read_source(recorded, "recording", rows=True)
         if is_trace(source):
             check_utf_8(source.text, source.name)
+            warn_of_library(source, options.libraries)
     library = load(own_libraries(source, options.libraries, ran=ran), folder_of(source))
     records: list[Trace] = []
     unreadable: tuple[str, ...] = ()

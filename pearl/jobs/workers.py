@@ -192,7 +192,8 @@ class JobProgress:
         yield "calls", f"{made}{since}"
         counted = since if spent.is_reported(calls.made) else ""
         yield "tokens", f"{spent.in_words(calls.made)}{counted}"
-        yield "cost", f"{calls.cost_in_words(self.prices, self.model)}{since}"
+        priced = "" if self.cost is None else since
+        yield "cost", f"{calls.cost_in_words(self.prices, self.model)}{priced}"
         yield "time", f"{self.seconds:,.1f} s"
 
     def as_object(self) -> dict[str, Any]:

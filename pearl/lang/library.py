@@ -8,7 +8,7 @@ replaces.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
@@ -335,6 +335,14 @@ class Library:
         if not own:
             return self
         return Library(self.names, MappingProxyType({**self.actions, **own}))
+
+    def documents_of(self, step: ast.Step) -> Iterator[ast.Literal]:
+        """The arguments of a step that stand where its action takes the document, and that the
+        plan itself writes: ``"CTX.lease.pdf"``."""
+        action = self.get(step.action)
+        for arg, param in zip(step.args, action.params if action else (), strict=False):
+            if param.name == ast.DOCUMENT and isinstance(arg, ast.Literal):
+                yield arg
 
     def called_by(self, plan: ast.Plan) -> Library:
         """The actions that a plan calls, and those that their own plans call in turn.

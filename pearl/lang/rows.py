@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -13,6 +14,9 @@ from pearl.lang.source import Source, decode, read_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+_OPENED = re.compile(rb"(?:\[[ \t]*\{?|\{)[ \t\r]*\n")
+"""A first line that only opens an array or an object."""
 
 
 def check_utf_8(text: str, where: str) -> None:
@@ -60,21 +64,28 @@ def read_json_lines(path: str, noun: str) -> Source:
 
 
 def refuse_table(path: str, start: bytes) -> None:
-    """Check that a file that is to be read as JSON lines is no table.
+    """Check that a file that is to be read as JSON lines is no table, and no JSON that is laid out
+    over many lines, of which each would be an error.
 
     Args:
         path: the file.
-        start: its first bytes.
+        start: its first bytes, to the end of a line.
 
     Raises:
-        InputError: its name ends as a table's does, and it does not begin with an object.
+        InputError: its name ends as a table's does, and it does not begin with an object; or its
+            first line only opens a bracket.
     """
     begins = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if path.lower().endswith((".csv", ".tsv", ".xlsx")) and not begins.startswith(b"{"):
-        raise InputError(
-            f"{path} is a table, and no JSON: give one JSON object a line, as pandas writes them "
-            'with to_json("rows.jsonl", orient="records", lines=True).'
-        )
+        kind = "is a table, and no JSON"
+    elif _OPENED.match(begins):
+        kind = "is JSON over several lines"
+    else:
+        return
+    raise InputError(
+        f"{path} {kind}: give one JSON object a line, as pandas writes them with "
+        'to_json("rows.jsonl", orient="records", lines=True).'
+    )
 
 
 def lines_of(source: Source) -> Iterator[tuple[str, str]]:

@@ -248,11 +248,11 @@ def passed_over(paths: Sequence[str]) -> list[str]:
 
 
 def _files(path: str) -> list[Path]:
-    """The files of a folder and those below it, in order, but for links and hidden ones; a
-    `LinesError` where a folder cannot be read."""
+    """The files of a folder and those below it, in order, but for links and hidden ones, also
+    those that Word keeps beside an open document; a `LinesError` where a folder cannot be read."""
 
     def is_hidden(name: str | Path) -> bool:
-        return any(part.startswith(".") for part in Path(name).relative_to(path).parts)
+        return any(part.startswith((".", "~$")) for part in Path(name).relative_to(path).parts)
 
     found, shut = files_below(path)
     refuse([problem for problem in shut if not is_hidden(problem.name)])

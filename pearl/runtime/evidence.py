@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from pearl.lang.ast import Literal, Plan
+from pearl.lang.ast import Literal, Plan, Step
 from pearl.lang.builtins import read_name
 from pearl.lang.graph import dependencies
 from pearl.lang.source import Place, Source, Span
@@ -123,7 +123,7 @@ def quoted(
             marked = document and own_words and ('"' in text or "“" in text)
             for match in _QUOTED.finditer(without_quotes(text)) if marked else ():
                 words = (match[1] or match[2]).strip()
-                if document and _located(words, name, document).span:
+                if document and _located(_Part(0, document), words, name, document).span:
                     spoken.append((name, words))
         if quotes:
             break
@@ -150,16 +150,12 @@ def evidence(
         plan, values, ends, document: as `quoted` takes them.
         ran: the plan whose steps say which of several documents they read; by default ``plan``.
     """
-    read = {
-        step.name: document.named(read_name(arg.value))
-        for step in (ran or plan).steps
-        for arg in step.args
-        if isinstance(arg, Literal) and isinstance(arg.value, str) and read_name(arg.value)
-    }
-    quotes: dict[str, Quote] = {}
+    steps = (ran or plan).steps
+    read = {step.name: _documents_read(step, values, document) for step in steps}
+    quotes: dict[tuple[str | None, str], Quote] = {}
     for step, words in quoted(plan, values, ends, document):
-        for quote in _quotes(words, step, document, read.get(step)):
-            quotes.setdefault(quote.text, quote)
+        for quote in _quotes(words, step, document, read.get(step, ())):
+            quotes.setdefault((quote.document, quote.text), quote)
     if only_quotes("\n".join(as_text(values.get(name, "")) for name in ends), quotes.values()):
         return sorted(quotes.values(), key=lambda quote: quote.span is None)
     last = Span(len(document.text), 0)
@@ -183,28 +179,53 @@ def without_quotes(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not _LINE.match(line)).strip()
 
 
-def _quotes(words: str, step: str, document: Source, read: Span | None) -> list[Quote]:
-    """The quote of some words; or, where they have an ellipsis, the quotes of their parts, if the
-    document has all of these in this order."""
-    whole = _located(words, step, document, read)
-    parts = [part.strip() for part in _LEFT_OUT.split(words) if part.strip()]
-    # Short parts occur by chance.
-    if whole.span or len(parts) < 2 or min(map(len, parts)) < SHORTEST:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the text of several documents, and where it starts there."""
+
+    start: int
+    source: Source
+
+
+def _documents_read(step: Step, values: Mapping[str, Value], document: Source) -> list[_Part]:
+    """Those of several documents that a step read by themselves: those that the plan names, and
+    those that it went through with ``each`` or ``where``."""
+    value = values.get(step.name)
+    through = [key for key, _ in value] if isinstance(value, Pairs) else value
+    named = [arg.value for arg in step.args if isinstance(arg, Literal)]
+    labels = [*named, *(through if isinstance(through, list) else ())]
+    names = dict.fromkeys(read_name(label) for label in labels if isinstance(label, str))
+    spans = dict.fromkeys(document.named(name) for name in names if name)
+    return [_Part(span.start, Source("", document.at(span))) for span in spans if span]
+
+
+def _quotes(words: str, step: str, document: Source, read: Iterable[_Part]) -> list[Quote]:
+    """The quotes of some words in each document that its step read and that has them, as contracts
+    share whole sentences; or else anywhere."""
+    each = (_quotes_in(part, words, step, document) for part in read)
+    found = [quote for quotes in each for quote in quotes if quote.span]
+    return found or _quotes_in(_Part(0, document), words, step, document)
+
+
+def _quotes_in(part: _Part, words: str, step: str, document: Source) -> list[Quote]:
+    """The quote of some words; or, where they have an ellipsis, the quotes of their pieces, if the
+    part has all of these in this order."""
+    whole = _located(part, words, step, document)
+    pieces = [piece.strip() for piece in _LEFT_OUT.split(words) if piece.strip()]
+    # Short pieces occur by chance.
+    if whole.span or len(pieces) < 2 or min(map(len, pieces)) < SHORTEST:
         return [whole]
-    quotes = [_located(part, step, document, read) for part in parts]
+    quotes = [_located(part, piece, step, document) for piece in pieces]
     spans = [quote.span for quote in quotes if quote.span]
     in_order = all(span.end <= following.start for span, following in pairwise(spans))
-    return quotes if in_order and len(spans) == len(parts) else [whole]
+    return quotes if in_order and len(spans) == len(pieces) else [whole]
 
 
-def _located(text: str, step: str, document: Source, read: Span | None = None) -> Quote:
-    """The quote of a text: in the document that its step read, or else anywhere."""
-    for start, end in (read, (0, None)) if read else ((0, None),):
-        within = Source("", document.text[start:end]) if read else document
-        for candidate in dict.fromkeys((text, text.strip('"“”'), text.strip('"“”. …'))):
-            if match := within.find(candidate):
-                span = Span(start + match.start, start + match.end)
-                return _quote_at(document, span, step)
+def _located(part: _Part, text: str, step: str, document: Source) -> Quote:
+    """The quote of a text, if the part has it."""
+    for candidate in dict.fromkeys((text, text.strip('"“”'), text.strip('"“”. …'))):
+        if match := part.source.find(candidate):
+            return _quote_at(document, match.moved(part.start), step)
     return Quote(text, None, step)
 
 

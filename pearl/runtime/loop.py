@@ -11,14 +11,14 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from pearl.lang.ast import DOCUMENT, Action, Literal, Parsed, Plan, Ref, Step, step_refs
+from pearl.lang.ast import DOCUMENT, Action, Parsed, Plan, Ref, Step, step_refs
 from pearl.lang.builtins import is_label
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.graph import outputs
 from pearl.lang.library import Library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_plan
-from pearl.lang.source import Source
+from pearl.lang.source import Source, full_name
 from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check_errors
 from pearl.retrieval.text_splitter import LabelError, part
@@ -288,16 +288,21 @@ def _inputs(step: Step | None, values: Mapping[str, Value]) -> set[str]:
 
 
 def _check_labels(steps: Iterable[Step], library: Library, document: Source) -> None:
-    """Check that each part, or each of several documents, that steps name exists."""
+    """Check that each part, or each of several documents, that steps name exists, and that no
+    document stands there by its bare name."""
     for step in steps:
-        action = library.get(step.action)
-        for arg, param in zip(step.args, action.params if action else (), strict=False):
-            if param.name == DOCUMENT and isinstance(arg, Literal) and is_label(arg.value):
-                try:
-                    part(document, as_text(arg.value))
-                except LabelError as error:
-                    failure = StepFailure(step.name, "value", str(error))
-                    raise RunError(f"Step {step.name} cannot run: {error}", (failure,)) from None
+        for arg in library.documents_of(step):
+            text = as_text(arg.value)
+            try:
+                if is_label(text):
+                    part(document, text)
+                elif full := full_name(text, document.documents):
+                    raise LabelError(
+                        f'"{text}" is a text, and not the document: write "{DOCUMENT}.{full}".'
+                    )
+            except LabelError as error:
+                failure = StepFailure(step.name, "value", str(error))
+                raise RunError(f"Step {step.name} cannot run: {error}", (failure,)) from None
 
 
 def _checked(plan: Plan, library: Library) -> str:

@@ -26,7 +26,7 @@ from pearl.lang.source import Source, Span, full_name, plan_folders, read_source
 from pearl.lang.text import counted, free_name, one_line, pattern
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
-from pearl.lint.rules import no_steps, truncated_line, undefined_variable
+from pearl.lint.rules import no_steps, quoted_document, truncated_line, undefined_variable
 from pearl.models.base import ModelError, Reply, env_number
 from pearl.models.tokens import count_tokens
 from pearl.passes import rewrite
@@ -135,7 +135,7 @@ async def write_plan(
         aside = [source.at(part.span) for part in parsed.aside if part.kind != "wrapping"]
         if aside:
             decide(f"plan/{attempt}/aside", aside)
-        findings = (*check(parsed, write.library), *_unknown_documents(parsed, write.documents))
+        findings = (*check(parsed, write.library), *_misnamed_documents(parsed, write))
         begun = source.text[: source.text.rfind("\n") + 1]
         if not reply.complete and continued < CONTINUED and parse(begun).plan.steps:
             continued += 1
@@ -203,17 +203,25 @@ def _why_to_stop(rejected: Sequence[tuple[str, str]]) -> str:
     return ""
 
 
-def _unknown_documents(parsed: Parsed, names: Sequence[str]) -> Iterator[Diagnostic]:
-    """An error for each unknown document that a plan names. There are no ``names`` of documents
-    where there is one, which plans do not name."""
-    literals = (arg for step in parsed.plan.steps for arg in step.args if isinstance(arg, Literal))
-    for arg in literals if names else ():
-        name = read_name(as_text(arg.value))
-        if name and not full_name(name, names):
-            defined = ", ".join(f"{DOCUMENT}.{known}" for known in names)
-            yield undefined_variable.RULE(
-                arg.span, f"There is no document {name}.", help=f"Defined: {defined}."
-            )
+def _misnamed_documents(parsed: Parsed, write: WritePlan) -> Iterator[Diagnostic]:
+    """An error for each unknown document that a plan names, and for each that it names without
+    ``CTX``. There are no names of documents where there is one, which plans do not name."""
+    names, library = write.documents, write.library.with_declared(parsed.plan.declares)
+    for step in parsed.plan.steps if names else ():
+        for arg in (arg for arg in step.args if isinstance(arg, Literal)):
+            name = read_name(as_text(arg.value))
+            if name and not full_name(name, names):
+                defined = ", ".join(f"{DOCUMENT}.{known}" for known in names)
+                yield undefined_variable.RULE(
+                    arg.span, f"There is no document {name}.", help=f"Defined: {defined}."
+                )
+        for arg in library.documents_of(step):
+            if full := full_name(as_text(arg.value), names):
+                yield quoted_document.RULE(
+                    arg.span,
+                    f'"{arg.value}" is a text, and not the document.',
+                    help=f'Write "{DOCUMENT}.{full}".',
+                )
 
 
 def _joined(call: Call, reply: str, rest: str) -> str:
@@ -477,8 +485,10 @@ def choose_demonstrations(
 
 
 def _runnable(sources: Iterable[Source], library: Library) -> list[Demonstration]:
-    """The demonstrations that a library can run as they are, or migrated."""
-    return [shown for source in sources if (shown := _demonstration(source, library))]
+    """The demonstrations that a library can run as they are, or migrated, each once: a question
+    that was asked about many documents has as many equal plans."""
+    read = (_demonstration(source, library) for source in sources)
+    return [*dict.fromkeys(shown for shown in read if shown)]
 
 
 @lru_cache(maxsize=256)  # Every question of a batch is shown the same plans.

@@ -85,7 +85,7 @@ def prepare(
         raise InputError(lacking)
     folder = spec.demonstrations
     shown = demonstrations_for(library, demonstrations, folder) if folder else ()
-    return Prepared(spec, library, shown, settings)
+    return Prepared(spec, library, shown, settings, bool(tools))
 
 
 def refuse_unused(prepared: Prepared, examples: int) -> None:

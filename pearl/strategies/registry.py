@@ -40,6 +40,12 @@ NONE_SHOWN = (
 )
 """The notice where a strategy that takes demonstrations gets none."""
 
+OWN_TOOLS = (
+    "rebel asks these tools in place of a search of the document: it reads the document only if "
+    "one of them searches an index of it (docs/rebel.md)."
+)
+"""The notice where tools were chosen."""
+
 MACHINES = ("fsm1", "fsm2")
 """Strategies that go through states, which may be turns of one conversation."""
 
@@ -188,12 +194,14 @@ class Prepared:
         library: the actions that steps may call.
         demonstrations: examples for the model that writes the steps.
         settings: what else was chosen.
+        tools: whether tools were chosen, in place of a search of the document.
     """
 
     spec: StrategySpec
     library: Library
     demonstrations: tuple[Demonstration, ...] = ()
     settings: StrategySettings = DEFAULT_SETTINGS
+    tools: bool = False
 
     @property
     def demonstrated(self) -> int | None:
@@ -203,7 +211,7 @@ class Prepared:
     @property
     def notice(self) -> str:
         """What the user should know about this choice; empty where there is nothing."""
-        return NONE_SHOWN if self.demonstrated == 0 else ""
+        return NONE_SHOWN if self.demonstrated == 0 else OWN_TOOLS if self.tools else ""
 
     @property
     def calls(self) -> int:

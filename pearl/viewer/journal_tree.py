@@ -12,7 +12,7 @@ from pearl.lang.graph import dependencies, outputs
 from pearl.lang.parser import parse
 from pearl.lang.values import DecodeError, Pairs, Value, as_text, from_json
 from pearl.models.base import Usage
-from pearl.runtime.calls import Entry
+from pearl.runtime.calls import PROVE, Entry
 from pearl.runtime.evidence import evidence_key
 from pearl.store.history import RunRow, read_entries, since_last_start
 from pearl.store.totals import Totals
@@ -30,7 +30,7 @@ _CAUSES = {
     "failed": "Its reply was cut, or held no value of the kind that was wanted.",
     "not run": "The run ended before it.",
 }
-_TITLES = {PLANNING: "Planning", MAPPING: "Choice of an option"}
+_TITLES = {PROVE: "Short test calls", PLANNING: "Planning", MAPPING: "Choice of an option"}
 _TRY = re.compile(r"(try/\d+)/(.+)", re.DOTALL)
 _REPLY = re.compile(r"plan/(\d+)")
 _NOTE = re.compile(r"plan/(\d+)/(aside|rejected)")
@@ -414,6 +414,9 @@ def _stages(frame: FrameNode, start: tuple[str, ...]) -> Iterator[Stage]:
         title = f"{frame.title}: {title}" if head else title
         return Stage(head + name, title, tuple(calls.pop(name)), after)
 
+    if PROVE in calls:
+        # They are made when a form is first demanded, whatever calls there were before.
+        yield stage(PROVE, _TITLES[PROVE], ())
     if PLANNING in calls:
         yield stage(PLANNING, _TITLES[PLANNING], start)
         start = (head + PLANNING,)
