@@ -1197,6 +1197,15 @@ def test_a_key_that_is_mistyped_is_named_with_the_one_that_is_close(
         assert result.err.count(typed) == 1
 
 
+def test_a_mistyped_key_and_a_wrong_document_are_told_at_once(serve: Any):
+    server = serve(saying("Yes."))
+    write(question("a", optons=["Yes", "No"]), question("b") | {"document": "nowhere.txt"})
+    said = batch().told
+    assert said[0] == "pearl: q.jsonl:1: optons is not read; close: options."
+    assert "nowhere.txt" in said[1]
+    assert server.asked == []
+
+
 def test_the_keys_of_articles_are_close_to_none_of_a_question_s():
     write(question("a", qestion="Why?"))
     assert "is not read" not in call("estimate", "q.jsonl", "--model", "offline").err

@@ -257,7 +257,8 @@ def read_index(
     places: list[QuestionPlace] = []
     wrong: list[InputError] = []
     lines: dict[str, int] = {}
-    notes: dict[str, str] = {}
+    mistyped: dict[str, str] = {}
+    doubled: list[str] = []
     documents: dict[tuple[str, ...], list[str]] = {}
     reasons: dict[str, list[str]] = {}
 
@@ -283,7 +284,7 @@ def read_index(
         if comparable(question.question) in without:
             return None
         if twice_given(question.options):
-            notes.setdefault(name, f"{name} has an option twice: either counts as the other does.")
+            doubled.append(f"{name} has an option twice: either counts as the other does.")
         document = f"{INLINE}{number}" if question.text else question.document
         return QuestionPlace(question.id, len(places), offset, document, f"{path}:{number}", at)
 
@@ -296,16 +297,19 @@ def read_index(
                 if entry := place(name, row, number, offset, at):
                     places.append(entry)
                 for key, hint in near.items():
-                    notes.setdefault(key, f"{name}: {hint}")
+                    mistyped.setdefault(key, f"{name}: {hint}")
         except InputError as error:
             wrong.append(InputError(" ".join((str(error), *near.values()))))
     wrong += (_of_all(names, reason) for reason, names in reasons.items())
     wrong += _document_problems(home, documents, progress, stopped or Event())
+    if wrong:
+        # Else a mistyped key would be told only once all of these are mended.
+        wrong[:0] = map(InputError, mistyped.values())
     refuse(wrong)
     if not places:
         reason = ", as all of its questions are left out" if lines else ""
         raise InputError(f"{path} holds no question{reason}: give one JSON object a line.")
-    return QuestionIndex(file, home, tuple(places), ahead, tuple(notes.values()))
+    return QuestionIndex(file, home, tuple(places), ahead, (*mistyped.values(), *doubled))
 
 
 async def read_index_beside(
