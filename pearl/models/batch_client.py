@@ -29,7 +29,7 @@ from pearl.models.endpoint_replies import (
     natural,
     reply_of,
 )
-from pearl.models.transport import Transport, deadline
+from pearl.models.transport import Transport, within
 
 SLOWEST = 50_000
 """The slowest upload or download, in bytes a second, that does not time out."""
@@ -205,13 +205,8 @@ class BatchClient:
         **sent: Any,  # noqa: ANN401 - the transport's
     ) -> dict[str, Any]:
         """The JSON object that a call gives; ``missing`` is the message for a status of 404."""
-        transport = self._transport
-        async with (
-            deadline(seconds or self._limit),
-            transport.request(method, *path, **sent) as incoming,
-        ):
-            await transport.refuse(incoming, missing)
-            body = await incoming.read()
+        answer = self._transport.send(method, *path, missing=missing, **sent)
+        body = await within(seconds or self._limit, answer)
         try:
             data = json.loads(body)
         except (ValueError, RecursionError):

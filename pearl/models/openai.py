@@ -32,7 +32,7 @@ from pearl.models.endpoint_replies import (
     reply_of,
 )
 from pearl.models.tokens import REASONING, counter, room_for
-from pearl.models.transport import Transport, deadline
+from pearl.models.transport import Transport, within
 
 if TYPE_CHECKING:
     from pearl.models.settings import Settings
@@ -70,8 +70,8 @@ class OpenAI:
             raise self._final.again()
         api, transport = self._endpoint.api, self._transport
         try:
-            async with deadline(self._endpoint.settings.timeout):
-                sent = await self._send(request, self._form)
+            timeout = self._endpoint.settings.timeout
+            sent = await within(timeout, self._send(request, self._form))
             reply = reply_of(api.completion(read_json(sent)), transport.redact)
         except ModelError as error:
             error.reword(transport.named)
@@ -85,7 +85,7 @@ class OpenAI:
         body = self._writer.body(request, form)
         while True:
             try:
-                return await self._transport.post(body, *self._endpoint.api.path)
+                return await self._transport.send("POST", *self._endpoint.api.path, body=body)
             except ModelError as error:
                 form = form.without(error.complaint)
                 before, body = body, self._writer.body(request, form)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import io
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from pearl.models.base import ModelError
 from pearl.models.endpoint_replies import failure, number, read_complaint
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from pearl.models.settings import Settings
+
+T = TypeVar("T")
 
 CONNECT = 20.0
 """The most seconds to connect; an answer may take far longer."""
@@ -114,11 +116,18 @@ class Transport:
         """A message with the names of the settings that a user of this transport knows."""
         return message
 
-    async def post(self, body: bytes, *path: str, most: int = LARGEST) -> bytes:
-        """Send JSON once, and read the answer, of at most ``most`` bytes; a `ModelError` where none
-        came, or an error."""
-        async with self.request("POST", *path, body=body) as incoming:
-            await self.refuse(incoming)
+    async def send(
+        self,
+        method: str,
+        *path: str,
+        missing: str = "",
+        most: int = LARGEST,
+        **sent: Any,  # noqa: ANN401 - as `request` takes it
+    ) -> bytes:
+        """Send once, and read the answer, of at most ``most`` bytes; a `ModelError` where none
+        came, or an error, with the message ``missing`` as `refuse` takes it."""
+        async with self.request(method, *path, **sent) as incoming:
+            await self.refuse(incoming, missing)
             return await incoming.read(most)
 
     async def refuse(self, incoming: Incoming, missing: str = "") -> None:
@@ -247,12 +256,12 @@ def _below(base: URL, path: tuple[str, ...]) -> URL:
     return base.joinpath(*path).with_query(base.query)
 
 
-@asynccontextmanager
-async def deadline(seconds: float, noun: str = "answer") -> AsyncIterator[None]:
-    """Raise a `ModelError` if the block takes longer than ``seconds``; ``noun`` is awaited."""
+async def within(seconds: float, answer: Coroutine[Any, Any, T], noun: str = "answer") -> T:
+    """What a coroutine gives; a `ModelError`, which names it by ``noun``, if it takes longer than
+    ``seconds``."""
     try:
         async with asyncio.timeout(seconds):
-            yield
+            return await answer
     except TimeoutError:
         raise ModelError("timeout", f"No {noun} within {seconds:g} seconds.") from None
 
