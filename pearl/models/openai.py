@@ -36,6 +36,7 @@ from pearl.models.transport import Transport, within
 
 if TYPE_CHECKING:
     from pearl.models.settings import Settings
+    from pearl.prompts.calls import Message
 
 
 class OpenAI:
@@ -189,6 +190,11 @@ MOST_BYTES = 16 << 20
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+def _role(message: Message) -> bytes:
+    """A message as JSON, up to its content."""
+    return b'{"role":%b,"content":' % _write(message["role"]).encode()
+
+
 @dataclass(frozen=True)
 class RequestWriter:
     """Writes requests to one model as the bytes that are sent.
@@ -258,13 +264,14 @@ class RequestWriter:
     def _messages(self, request: Request, marker: dict[str, Any]) -> list[bytes]:
         """Pieces of the JSON of the messages. With a marker, the last message has two parts."""
         *before, last = request.messages
-        written = [_write(message).encode() + b"," for message in before]
+        # Text by text, for which no encoder is set up as for an object.
+        written = [_role(each) + _write(each["content"]).encode() + b"}," for each in before]
         if not request.stable:
             return [*written, _write(last).encode()]
         text = last["content"]
         opening = self._opening(text, request)
         rest = _write(text[request.stable :]).encode()
-        role = b'{"role":%b,"content":' % _write(last["role"]).encode()
+        role = _role(last)
         if not marker or len(rest) <= 2:
             return [*written, role, opening, rest[1:], b"}"]
         part = b'[{"type":"text","text":'
