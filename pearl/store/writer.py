@@ -219,8 +219,9 @@ class LoopWriter(Writer):
     def _soon(self) -> int:
         """Rounds until a commit that a call waits for: none while the loop is idle at times, as the
         call is what the job waits for. Else one, as the processor is, and fewer commits save it."""
-        seconds, spent = time.monotonic() - self._measured[0], time.thread_time()
+        seconds = time.monotonic() - self._measured[0]
         if seconds > WINDOW:
+            spent = time.thread_time()
             self._is_busy = spent - self._measured[1] > BUSY * seconds
             self._measured = time.monotonic(), spent
         return int(self._is_busy)
