@@ -31,6 +31,8 @@ from pearl.store.history import score_of
 from pearl.store.store import Store, storable
 from pearl.store.totals import Totals
 
+_write = json.JSONEncoder(ensure_ascii=False).encode
+
 CUT = 10
 """After so many rows in a row that failed because a reply was cut at its token limit, the job is
 stopped."""
@@ -307,8 +309,7 @@ class TaskList(Generic[T]):
 
 def line_of(row: dict[str, Any]) -> str:
     """A row as a line of JSON."""
-    text = json.dumps(row, ensure_ascii=False)
-    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
+    return _write(row).encode("utf-8", "replace").decode("utf-8") + "\n"
 
 
 class RowsFile:
