@@ -131,7 +131,7 @@ class Context:
     def limit(self) -> int | None:
         """The most tokens of a prompt and its reply, as far as is known by now."""
         learned = self.learned.tokens if self.learned else None
-        return min(filter(None, (self.window, learned)), default=None)
+        return min(self.window, learned) if self.window and learned else self.window or learned
 
     @property
     def free(self) -> int:
