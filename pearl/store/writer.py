@@ -210,11 +210,11 @@ class LoopWriter(Writer):
         if loop is not self._loop:
             self._loop, self._rounds = loop, None
             self._timer = loop.call_later(HEARTBEAT, self._live, loop)
-        rounds = self._soon() if change.waiting and change.work else LATER
         if self._rounds is None:
-            self._rounds = rounds
+            self._rounds = LATER
             loop.call_soon(self._wait, loop)
-        self._rounds = min(self._rounds, rounds)
+        if change.waiting and change.work:
+            self._rounds = min(self._rounds, self._soon())
 
     def _soon(self) -> int:
         """Rounds until a commit that a call waits for: none while the loop is idle at times, as the
