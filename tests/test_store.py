@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -472,8 +471,8 @@ class TestHistory:
             name = store.start("ask", {})
             run(kept(store, "a"))
             call = Entry("call", "step/a", "said", "a")
-            both = [replace(call, seconds=took, started=10.0) for took in (5.0, 2.0)]
-            run(written(store, name, *both, replace(call, seconds=2.0, started=20.0)))
+            both = [call._replace(seconds=took, started=10.0) for took in (5.0, 2.0)]
+            run(written(store, name, *both, call._replace(seconds=2.0, started=20.0)))
             # Of the first five two were spent waiting.
             assert mean_seconds(store.engine, "m", alone=True) == 7.0 / 3
 
