@@ -29,7 +29,7 @@ from pearl.models.endpoint_replies import (
     natural,
     reply_of,
 )
-from pearl.models.transport import Transport, within
+from pearl.models.transport import Incoming, Transport, within
 
 SLOWEST = 50_000
 """The slowest upload or download, in bytes a second, that does not time out."""
@@ -174,9 +174,11 @@ class BatchClient:
     async def download(self, file_id: str, file: BinaryIO, most: int) -> None:
         """Write a provider's file, up to ``most`` bytes; nothing where the file is gone."""
         clock, limit = asyncio.get_running_loop().time, self._limit
-        late, size = clock() + limit, 0
+        late = clock() + limit
         path = ("files", file_id, "content")
-        async with self._transport.request("GET", *path, pause=limit) as incoming:
+
+        async def read(incoming: Incoming) -> None:
+            size = 0
             if incoming.status in (404, 410):
                 return
             await self._transport.refuse(incoming)
@@ -195,6 +197,8 @@ class BatchClient:
                     break
                 if clock() > late + size / SLOWEST:
                     raise ModelError("timeout", "The endpoint hardly sends a batch's answers.")
+
+        await self._transport.request("GET", *path, read=read, pause=limit)
 
     async def _ask(
         self,

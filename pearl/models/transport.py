@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import io
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -46,7 +46,7 @@ WHOLE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """An answer whose headers have arrived; what is not read within the block is dropped.
+    """An answer whose headers have arrived; what `Transport.request`'s ``read`` leaves is dropped.
 
     Args:
         status: HTTP's.
@@ -126,9 +126,12 @@ class Transport:
     ) -> bytes:
         """Send once, and read the answer, of at most ``most`` bytes; a `ModelError` where none
         came, or an error, with the message ``missing`` as `refuse` takes it."""
-        async with self.request(method, *path, **sent) as incoming:
+
+        async def read(incoming: Incoming) -> bytes:
             await self.refuse(incoming, missing)
             return await incoming.read(most)
+
+        return await self.request(method, *path, read=read, **sent)
 
     async def refuse(self, incoming: Incoming, missing: str = "") -> None:
         """Raise a `ModelError` if an answer is an error or a redirect; ``missing`` is its message
@@ -141,28 +144,29 @@ class Transport:
             raise ModelError("request", missing)
         raise failure(status, incoming.headers, read_complaint(body, self.redact))
 
-    @asynccontextmanager
     async def request(
         self,
         method: str,
         *path: str,
+        read: Callable[[Incoming], Awaitable[T]],
         query: Mapping[str, str] | None = None,
         body: bytes = b"",
         upload: BinaryIO | None = None,
         pause: float | None = None,
-    ) -> AsyncIterator[Incoming]:
-        """Send once; the block reads the answer.
+    ) -> T:
+        """Send once, and read the answer.
 
         Args:
             method: HTTP's.
             path: the path below the endpoint's address.
+            read: reads the answer, which is then dropped.
             query: added to the query of the endpoint's address.
             body: JSON; empty for none.
             upload: a file of JSON lines for the Batch API, in place of a body.
             pause: the most seconds before each piece of the answer; None for no limit.
 
         Raises:
-            ModelError: nothing came back, or the connection broke within the block.
+            ModelError: nothing came back, or the connection broke off.
         """
         with _mapped_errors():
             import aiohttp
@@ -191,7 +195,7 @@ class Transport:
             with self.calling():
                 async with session.request(method, url, allow_redirects=False, **sent) as response:
                     pieces = response.content.iter_any()
-                    yield Incoming(response.status, response.headers, pieces)
+                    return await read(Incoming(response.status, response.headers, pieces))
 
     @contextmanager
     def calling(self) -> Iterator[None]:
