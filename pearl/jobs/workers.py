@@ -309,7 +309,7 @@ class TaskList(Generic[T]):
 
 def line_of(row: dict[str, Any]) -> str:
     """A row as a line of JSON."""
-    return _write(row).encode("utf-8", "replace").decode("utf-8") + "\n"
+    return storable(_write(row)) + "\n"
 
 
 class RowsFile:
@@ -435,7 +435,7 @@ def put_row(store: Store, run: str, task: Task[Any], row: dict[str, Any]) -> Non
             "position": task.position,
             "row_key": task.key,
             "status": row["status"],
-            "result": storable(line_of(row).rstrip("\n")),
+            "result": line_of(row).rstrip("\n"),
             "correct": row.get("correct"),
             "score": score_of(row),
         }
