@@ -348,10 +348,10 @@ def counting(ask: Ask, count: Callable[[], None]) -> Ask:
     Calls that find out which constraints a model takes are not counted.
     """
 
-    async def counted(request: Request) -> Reply:
+    def counted(request: Request) -> Awaitable[Reply]:
         if not isinstance(request.call, ProveForm):
             count()
-        return await ask(request)
+        return ask(request)
 
     return counted
 
