@@ -258,7 +258,7 @@ def test_a_budget_counts_a_grammar_that_the_model_reads(serve: Serve, form: str,
     write = WritePlan(QUESTION, FEW)
     [constraint] = constraints_of(write)
     free = Request(write, render(write), "p", "k")
-    held = replace(free, constraint=replace(constraint, form=form))
+    held = free._replace(constraint=replace(constraint, form=form))
     model = pearl.choose_model()
     # As much as the call without a constraint may take.
     limits = EngineLimits(max_tokens=upper(free, model.name).total)

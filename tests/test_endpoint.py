@@ -11,7 +11,6 @@ import ssl
 import threading
 import tracemalloc
 from base64 import b64encode
-from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any, Literal
@@ -322,7 +321,7 @@ def test_a_temperature_that_nobody_set_is_given_up_for_good(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ):
     server = serve([failing(400, REASONING), "fine"])
-    another = replace(short(), sample=1)
+    another = short()._replace(sample=1)
     replies = answered(short(), another)
     assert [reply.text for reply in replies] == ["fine", "fine"]
     assert [asked.body.get("temperature") for asked in server.asked] == [0, None, None]
@@ -346,7 +345,7 @@ def test_another_answer_to_the_same_prompt_is_drawn_and_not_repeated(
     serve: Serve, environment: dict[str, str], sent: list[tuple[float, int | None]]
 ):
     server = serve(["fine"], **environment)
-    answered(*(replace(short(), sample=sample) for sample in range(3)))
+    answered(*(short()._replace(sample=sample) for sample in range(3)))
     assert [(one.body["temperature"], one.body.get("seed")) for one in server.asked] == sent
 
 
@@ -407,7 +406,7 @@ def test_as_many_tokens_of_a_reply_are_asked_for_as_an_endpoint_allows(
 ):
     field = "max_output_tokens" if "responses" in way else "max_tokens"
     server = serve([failing(400, told.format(field)), "fine"])
-    long, brief = replace(short(), limit=4096), replace(short(), limit=1024)
+    long, brief = short()._replace(limit=4096), short()._replace(limit=1024)
     replies = answered(long, long, brief, short(), model=WAYS[way]())
     assert [reply.text for reply in replies] == ["fine"] * 4
     assert [asked.body.get(field) for asked in server.asked] == [4096, 2048, 2048, 1024, None]
@@ -434,7 +433,7 @@ def test_as_many_tokens_of_a_reply_are_asked_for_as_an_endpoint_allows(
 )
 def test_what_names_no_number_of_a_reply_s_tokens_is_told(serve: Serve, told: str, advice: bool):
     server = serve([failing(400, told)])
-    error = failed(replace(short(), limit=4096))
+    error = failed(short()._replace(limit=4096))
     assert (" Set PEARL_MAX_TOKENS to what it allows." in str(error)) == advice
     assert 2048 not in [asked.body.get("max_tokens") for asked in server.asked]
 

@@ -17,7 +17,6 @@ import zipfile
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -124,7 +123,7 @@ def asked(model: Any, work: Callable[[Caller], Awaitable[Any]]) -> tuple[Any, Jo
         # A token of a prompt takes a hundredth of a second to read.
         if request.constraint:
             last: Message = {"role": "user", "content": request.messages[-1]["content"][-300:]}
-            request = replace(request, messages=(last,))
+            request = request._replace(messages=(last,))
         return await model.answer(request)
 
     caller = Caller(told_less, model.identity, Journal(), forms=model.forms, always=True)

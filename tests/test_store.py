@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, Ceiling
 from pearl.models.recorded import load_recording
 from pearl.runtime.calls import Entry
-from pearl.store import cache, history
+from pearl.store import cache, history, statements
 from pearl.store.database import DisplacedError, is_dead, new_owner, open_database, writing
 from pearl.store.history import (
     RowCounts,
@@ -129,6 +128,27 @@ class TestClaims:
         with opened(place, 2) as stores:
             run(scenario(*stores))
             assert count(stores[0], leases) == 0
+
+    def test_however_many_calls_are_looked_up_few_queries_are_compiled(
+        self, place: str, monkeypatch: pytest.MonkeyPatch
+    ):
+        sizes = set[int]()
+
+        def looking_up(size: int) -> Any:
+            sizes.add(size)
+            return query(size)
+
+        async def scenario(store: Store) -> None:
+            for at in range(20):
+                await kept(store, f"k{at}")
+            for most in range(1, 21):
+                claims = [store.claim("", f"k{at}") for at in range(most)]
+                assert await asyncio.gather(*claims) == [told] * most
+
+        told, query = Reply("said", Usage(9, 3, 1), kept=True), statements._looking_up
+        monkeypatch.setattr(statements, "_looking_up", looking_up)
+        play(place, scenario)
+        assert sizes == {1, 2, 4, 8, 16, 32}
 
     def test_a_call_that_is_given_up_is_free(self, place: str):
         async def scenario(one: Store, two: Store) -> None:
@@ -472,8 +492,8 @@ class TestHistory:
             name = store.start("ask", {})
             run(kept(store, "a"))
             call = Entry("call", "step/a", "said", "a")
-            both = [replace(call, seconds=took, started=10.0) for took in (5.0, 2.0)]
-            run(written(store, name, *both, replace(call, seconds=2.0, started=20.0)))
+            both = [call._replace(seconds=took, started=10.0) for took in (5.0, 2.0)]
+            run(written(store, name, *both, call._replace(seconds=2.0, started=20.0)))
             # Of the first five two were spent waiting.
             assert mean_seconds(store.engine, "m", alone=True) == 7.0 / 3
 

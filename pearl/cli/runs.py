@@ -164,7 +164,7 @@ def show(run: str, html: str, documents: str, options: Options) -> None:
         data = {
             "cost": None if millionths is None else millionths / 1e6,
             "rows": rows,
-            "entries": [asdict(entry) for entry in entries],
+            "entries": [entry._asdict() | {"usage": asdict(entry.usage)} for entry in entries],
         }
         emit_json({**_as_object(record, total, len(rows) if many else None), **data})
         return

@@ -62,18 +62,18 @@ class Setup:
         """Why a question's own plan cannot run; empty where it can, or there is none."""
         try:
             if question.plan:
-                self.prepare_plan(question.plan)
+                self.prepare_plan(question.plan, self.plan_library(question.plan))
         except RunError as error:
             return str(error)
         return ""
 
-    def prepare_plan(self, text: str) -> Prepared:
-        """Prepare a question's own plan, which replaces the strategy.
+    def prepare_plan(self, text: str, library: Library) -> Prepared:
+        """Prepare a question's own plan, which replaces the strategy and calls a library's actions.
 
         Raises:
             RunError: the plan has errors.
         """
-        return _prepare_plan(text, self.plan_library(text), self.prepared.settings.passes)
+        return _prepare_plan(text, library, self.prepared.settings.passes)
 
     def plan_library(self, plan: str) -> Library:
         """The actions for a question: those for its own plan, or the strategy's if it is empty."""
@@ -167,7 +167,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     session.journal.decide("run", head)
     try:
         if question.plan:
-            prepared = setup.prepare_plan(question.plan)
+            prepared = setup.prepare_plan(question.plan, library)
         async with open_tools(setup.tools) as tools:
             box = cached_tools(tools, session, question.id) if tools else None
             args = (question.question, document, options, session, None, box)

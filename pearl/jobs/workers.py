@@ -31,6 +31,8 @@ from pearl.store.history import score_of
 from pearl.store.store import Store, storable
 from pearl.store.totals import Totals
 
+_write = json.JSONEncoder(ensure_ascii=False).encode
+
 CUT = 10
 """After so many rows in a row that failed because a reply was cut at its token limit, the job is
 stopped."""
@@ -308,8 +310,7 @@ class TaskList(Generic[T]):
 
 def line_of(row: dict[str, Any]) -> str:
     """A row as a line of JSON."""
-    text = json.dumps(row, ensure_ascii=False)
-    return text.encode("utf-8", "replace").decode("utf-8") + "\n"
+    return storable(_write(row)) + "\n"
 
 
 class RowsFile:
@@ -435,7 +436,7 @@ def put_row(store: Store, run: str, task: Task[Any], row: dict[str, Any]) -> Non
             "position": task.position,
             "row_key": task.key,
             "status": row["status"],
-            "result": storable(line_of(row).rstrip("\n")),
+            "result": line_of(row).rstrip("\n"),
             "correct": row.get("correct"),
             "score": score_of(row),
         }

@@ -137,8 +137,9 @@ def _args(args: Iterable[ast.Arg]) -> str:
 
 
 def _quoted(escaped: str) -> str:
-    # A straight quote and a curly one would pair up where a delimiter follows.
-    escaped = _PAIRED.sub(r"\1\\u201d", escaped)
+    if "”" in escaped:
+        # A straight quote and a curly one would pair up where a delimiter follows.
+        escaped = _PAIRED.sub(r"\1\\u201d", escaped)
     return f'"{escaped}"'
 
 
@@ -151,5 +152,6 @@ def _part(part: str | ast.Ref) -> str:
 
 def _escape(text: str) -> str:
     text = text.replace("\\", "\\\\").replace('"', '\\"')
-    text = _REFERENCE.sub(r"\\{", text)
+    if "{" in text:
+        text = _REFERENCE.sub(r"\\{", text)
     return _CONTROL.sub(lambda match: _NAMED.get(match[0], f"\\u{ord(match[0]):04x}"), text)

@@ -115,7 +115,7 @@ def read_row(line: str, where: str) -> dict[str, Any]:
 def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN401 - any JSON
     check_utf_8(line, where)
     try:
-        return json.loads(line, parse_constant=_nothing)
+        return _decode(line)
     except (ValueError, RecursionError) as error:
         raise json_problem(error, where, otherwise) from None
 
@@ -139,6 +139,9 @@ def _nothing(constant: str) -> None:
     """None for NaN, which pandas writes for what a table lacks; Infinity is no JSON."""
     if constant != "NaN":
         raise json.JSONDecodeError("Infinity is no JSON", constant, 0)
+
+
+_decode = json.JSONDecoder(parse_constant=_nothing).decode
 
 
 def row_id(row: dict[str, Any], where: str, noun: str) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from pearl.lang.errors import InputError, PortableError
 from pearl.lang.text import text_digest
@@ -88,8 +88,7 @@ class Constraint:
         return _digest(self.schema if self.grammar is None else self.grammar.gbnf)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A call with its rendered prompt.
 
     Args:

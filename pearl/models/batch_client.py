@@ -29,7 +29,7 @@ from pearl.models.endpoint_replies import (
     natural,
     reply_of,
 )
-from pearl.models.transport import Transport, deadline
+from pearl.models.transport import Incoming, Transport, within
 
 SLOWEST = 50_000
 """The slowest upload or download, in bytes a second, that does not time out."""
@@ -174,9 +174,11 @@ class BatchClient:
     async def download(self, file_id: str, file: BinaryIO, most: int) -> None:
         """Write a provider's file, up to ``most`` bytes; nothing where the file is gone."""
         clock, limit = asyncio.get_running_loop().time, self._limit
-        late, size = clock() + limit, 0
+        late = clock() + limit
         path = ("files", file_id, "content")
-        async with self._transport.request("GET", *path, pause=limit) as incoming:
+
+        async def read(incoming: Incoming) -> None:
+            size = 0
             if incoming.status in (404, 410):
                 return
             await self._transport.refuse(incoming)
@@ -196,6 +198,8 @@ class BatchClient:
                 if clock() > late + size / SLOWEST:
                     raise ModelError("timeout", "The endpoint hardly sends a batch's answers.")
 
+        await self._transport.request("GET", *path, read=read, pause=limit)
+
     async def _ask(
         self,
         method: str,
@@ -205,13 +209,8 @@ class BatchClient:
         **sent: Any,  # noqa: ANN401 - the transport's
     ) -> dict[str, Any]:
         """The JSON object that a call gives; ``missing`` is the message for a status of 404."""
-        transport = self._transport
-        async with (
-            deadline(seconds or self._limit),
-            transport.request(method, *path, **sent) as incoming,
-        ):
-            await transport.refuse(incoming, missing)
-            body = await incoming.read()
+        answer = self._transport.send(method, *path, missing=missing, **sent)
+        body = await within(seconds or self._limit, answer)
         try:
             data = json.loads(body)
         except (ValueError, RecursionError):

@@ -23,7 +23,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.values import canonical_json
 from pearl.models.base import ModelError, Usage
 from pearl.models.endpoint_replies import usage_of
-from pearl.models.transport import Transport, deadline
+from pearl.models.transport import Transport, within
 
 if TYPE_CHECKING:
     from pearl.models.settings import Settings
@@ -159,8 +159,8 @@ class OpenAIEmbedding:
         # Calls are far apart, so no connection is kept open between them.
         transport = Transport(settings)
         try:
-            async with deadline(settings.timeout, "embeddings"):
-                answer = await transport.post(body, "embeddings", most=MOST_BYTES)
+            sent = transport.send("POST", "embeddings", body=body, most=MOST_BYTES)
+            answer = await within(settings.timeout, sent, "embeddings")
         finally:
             await transport.close()
         try:

@@ -61,7 +61,7 @@ def reply_of(data: Any, redact: Redact) -> Reply:  # noqa: ANN401 - any JSON
     Raises:
         ModelError: it holds no usable text; the error's usage is what was paid all the same.
     """
-    usage = usage_of(_get(data, "usage"))
+    usage = usage_of(_object(data).get("usage"))
     try:
         text, complete = _text(data, redact)
     except ModelError as error:
@@ -72,16 +72,15 @@ def reply_of(data: Any, redact: Redact) -> Reply:  # noqa: ANN401 - any JSON
 
 def _text(data: Any, redact: Redact) -> tuple[str, bool]:  # noqa: ANN401 - any JSON
     """A completion's text, and whether it is complete."""
-    choices = _get(data, "choices")
+    choices = _object(data).get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
         raise error_of(data, redact) or ModelError("reply", INSTEAD.format("something else"))
-    message, finished = _get(choice, "message"), _get(choice, "finish_reason")
-    text, refusal = _get(message, "content"), _get(message, "refusal")
-    tools = _get(message, "tool_calls")
+    message, finished = _object(choice.get("message")), choice.get("finish_reason")
+    text, refusal, tools = map(message.get, ("content", "refusal", "tool_calls"))
     if isinstance(tools, list) and tools:
         # The tool takes a reply that a grammar constrains; text beside it is not constrained.
-        text = _get(_get(tools[0], "custom"), "input") or text
+        text = _object(_object(tools[0]).get("custom")).get("input") or text
     if isinstance(refusal, str) and refusal and not text:
         words = one_line(redact(refusal))[:SHOWN]
         raise ModelError("refusal", f"The model refused: {words}")
@@ -134,8 +133,8 @@ def _without_thoughts(text: str) -> str:
 
 def error_of(data: Any, redact: Redact) -> ModelError | None:  # noqa: ANN401 - any JSON
     """The error in an answer with a status of success, by the code in it; None for none."""
-    error = _get(data, "error")
-    code = _get(error, "code")
+    error = _object(data).get("error")
+    code = _object(error).get("code")
     status = code if type(code) is int and 400 <= code < 600 else 500
     return failure(status, {}, complaint_of(data, redact)) if error else None
 
@@ -143,15 +142,17 @@ def error_of(data: Any, redact: Redact) -> ModelError | None:  # noqa: ANN401 - 
 def usage_of(data: object) -> Usage:
     """The tokens that an endpoint reports; an implausible count is 0, as of more cached tokens than
     it has read."""
-    details, read = _get(data, "prompt_tokens_details"), natural(_get(data, "prompt_tokens"))
-    cached = natural(_get(details, "cached_tokens"))
-    cached = cached or natural(_get(data, "prompt_cache_hit_tokens"))
-    written = natural(_get(data, "completion_tokens"))
+    counts = _object(data)
+    details, read = counts.get("prompt_tokens_details"), natural(counts.get("prompt_tokens"))
+    cached = natural(_object(details).get("cached_tokens"))
+    cached = cached or natural(counts.get("prompt_cache_hit_tokens"))
+    written = natural(counts.get("completion_tokens"))
     return Usage(read, written, cached if cached <= read else 0)
 
 
-def _get(data: object, name: str) -> Any:  # noqa: ANN401 - any JSON
-    return data.get(name) if isinstance(data, dict) else None
+def _object(data: object) -> Mapping[str, Any]:
+    """JSON data that is to be an object; an empty one in place of anything else."""
+    return data if isinstance(data, dict) else {}
 
 
 def natural(number: object) -> int:
@@ -171,26 +172,28 @@ def as_completion(data: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
     The text is that of its messages, or the input of a custom tool; a reasoning model's thoughts
     are left out.
     """
-    usage, error, items = (_get(data, name) for name in ("usage", "error", "output"))
+    usage, error, items = map(_object(data).get, ("usage", "error", "output"))
     completion: dict[str, Any] = {
         "error": error,
         "usage": {
-            "prompt_tokens": _get(usage, "input_tokens"),
-            "completion_tokens": _get(usage, "output_tokens"),
-            "prompt_tokens_details": _get(usage, "input_tokens_details"),
+            "prompt_tokens": _object(usage).get("input_tokens"),
+            "completion_tokens": _object(usage).get("output_tokens"),
+            "prompt_tokens_details": _object(usage).get("input_tokens_details"),
         },
     }
     if not isinstance(items, list):
         return completion
-    contents = [_get(item, "content") for item in items]
+    contents = [_object(item).get("content") for item in items]
     parts = [part for each in contents if isinstance(each, list) for part in each]
-    spoken = [part for part in parts if _get(part, "type") in ("output_text", "refusal")]
+    spoken = [part for part in parts if _object(part).get("type") in ("output_text", "refusal")]
     message = {
         "content": _joined([part["text"] for part in spoken if "text" in part]),
         "refusal": _joined([part["refusal"] for part in spoken if "refusal" in part]),
-        "tool_calls": [{"custom": x} for x in items if _get(x, "type") == "custom_tool_call"],
+        "tool_calls": [
+            {"custom": x} for x in items if _object(x).get("type") == "custom_tool_call"
+        ],
     }
-    why = _get(_get(data, "incomplete_details"), "reason")
+    why = _object(_object(data).get("incomplete_details")).get("reason")
     finished = _FINISHED.get(why, "stop") if isinstance(why, str) else "stop"
     return {
         **completion,

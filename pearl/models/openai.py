@@ -32,10 +32,11 @@ from pearl.models.endpoint_replies import (
     reply_of,
 )
 from pearl.models.tokens import REASONING, counter, room_for
-from pearl.models.transport import Transport, deadline
+from pearl.models.transport import Transport, within
 
 if TYPE_CHECKING:
     from pearl.models.settings import Settings
+    from pearl.prompts.calls import Message
 
 
 class OpenAI:
@@ -70,8 +71,8 @@ class OpenAI:
             raise self._final.again()
         api, transport = self._endpoint.api, self._transport
         try:
-            async with deadline(self._endpoint.settings.timeout):
-                sent = await self._send(request, self._form)
+            timeout = self._endpoint.settings.timeout
+            sent = await within(timeout, self._send(request, self._form))
             reply = reply_of(api.completion(read_json(sent)), transport.redact)
         except ModelError as error:
             error.reword(transport.named)
@@ -85,7 +86,7 @@ class OpenAI:
         body = self._writer.body(request, form)
         while True:
             try:
-                return await self._transport.post(body, *self._endpoint.api.path)
+                return await self._transport.send("POST", *self._endpoint.api.path, body=body)
             except ModelError as error:
                 form = form.without(error.complaint)
                 before, body = body, self._writer.body(request, form)
@@ -189,6 +190,11 @@ MOST_BYTES = 16 << 20
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+def _role(message: Message) -> bytes:
+    """A message as JSON, up to its content."""
+    return b'{"role":%b,"content":' % _write(message["role"]).encode()
+
+
 @dataclass(frozen=True)
 class RequestWriter:
     """Writes requests to one model as the bytes that are sent.
@@ -258,13 +264,14 @@ class RequestWriter:
     def _messages(self, request: Request, marker: dict[str, Any]) -> list[bytes]:
         """Pieces of the JSON of the messages. With a marker, the last message has two parts."""
         *before, last = request.messages
-        written = [_write(message).encode() + b"," for message in before]
+        # Text by text, for which no encoder is set up as for an object.
+        written = [_role(each) + _write(each["content"]).encode() + b"}," for each in before]
         if not request.stable:
             return [*written, _write(last).encode()]
         text = last["content"]
         opening = self._opening(text, request)
         rest = _write(text[request.stable :]).encode()
-        role = b'{"role":%b,"content":' % _write(last["role"]).encode()
+        role = _role(last)
         if not marker or len(rest) <= 2:
             return [*written, role, opening, rest[1:], b"}"]
         part = b'[{"type":"text","text":'

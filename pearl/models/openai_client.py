@@ -15,8 +15,8 @@ import json
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -29,7 +29,7 @@ from pearl.models.base import ModelError
 from pearl.models.openai import CHAT, RESPONSES, Endpoint, OpenAI
 from pearl.models.secrets import is_key, redaction
 from pearl.models.settings import Settings, make_settings, renamed
-from pearl.models.transport import FAULTS, Incoming, Transport
+from pearl.models.transport import FAULTS, Incoming, T, Transport
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -133,16 +133,16 @@ class ClientTransport(Transport):
     def named(self, message: str) -> str:
         return renamed(message, self._names)
 
-    @asynccontextmanager
     async def request(
         self,
         method: str,
         *path: str,
+        read: Callable[[Incoming], Awaitable[T]],
         query: Mapping[str, str] | None = None,
         body: bytes = b"",
         upload: BinaryIO | None = None,
         pause: float | None = None,
-    ) -> AsyncIterator[Incoming]:
+    ) -> T:
         headers = {"X-Stainless-Raw-Response": "stream"}
         options: dict[str, Any] = {"max_retries": 0, "follow_redirects": False, "headers": headers}
         options["params"] = dict(query or {})
@@ -158,8 +158,9 @@ class ClientTransport(Transport):
             sent["body"] = json.loads(body)
         with self._mapped_errors(), self.calling():
             response = await self._send(method, "/" + "/".join(path), sent)
+            incoming = Incoming(response.status_code, response.headers, self._body(response))
             try:
-                yield Incoming(response.status_code, response.headers, self._body(response))
+                return await read(incoming)
             finally:
                 await response.aclose()
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import io
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from pearl.models.base import ModelError
 from pearl.models.endpoint_replies import failure, number, read_complaint
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from pearl.models.settings import Settings
+
+T = TypeVar("T")
 
 CONNECT = 20.0
 """The most seconds to connect; an answer may take far longer."""
@@ -44,7 +46,7 @@ WHOLE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """An answer whose headers have arrived; what is not read within the block is dropped.
+    """An answer whose headers have arrived; what `Transport.request`'s ``read`` leaves is dropped.
 
     Args:
         status: HTTP's.
@@ -114,12 +116,22 @@ class Transport:
         """A message with the names of the settings that a user of this transport knows."""
         return message
 
-    async def post(self, body: bytes, *path: str, most: int = LARGEST) -> bytes:
-        """Send JSON once, and read the answer, of at most ``most`` bytes; a `ModelError` where none
-        came, or an error."""
-        async with self.request("POST", *path, body=body) as incoming:
-            await self.refuse(incoming)
+    async def send(
+        self,
+        method: str,
+        *path: str,
+        missing: str = "",
+        most: int = LARGEST,
+        **sent: Any,  # noqa: ANN401 - as `request` takes it
+    ) -> bytes:
+        """Send once, and read the answer, of at most ``most`` bytes; a `ModelError` where none
+        came, or an error, with the message ``missing`` as `refuse` takes it."""
+
+        async def read(incoming: Incoming) -> bytes:
+            await self.refuse(incoming, missing)
             return await incoming.read(most)
+
+        return await self.request(method, *path, read=read, **sent)
 
     async def refuse(self, incoming: Incoming, missing: str = "") -> None:
         """Raise a `ModelError` if an answer is an error or a redirect; ``missing`` is its message
@@ -132,28 +144,29 @@ class Transport:
             raise ModelError("request", missing)
         raise failure(status, incoming.headers, read_complaint(body, self.redact))
 
-    @asynccontextmanager
     async def request(
         self,
         method: str,
         *path: str,
+        read: Callable[[Incoming], Awaitable[T]],
         query: Mapping[str, str] | None = None,
         body: bytes = b"",
         upload: BinaryIO | None = None,
         pause: float | None = None,
-    ) -> AsyncIterator[Incoming]:
-        """Send once; the block reads the answer.
+    ) -> T:
+        """Send once, and read the answer.
 
         Args:
             method: HTTP's.
             path: the path below the endpoint's address.
+            read: reads the answer, which is then dropped.
             query: added to the query of the endpoint's address.
             body: JSON; empty for none.
             upload: a file of JSON lines for the Batch API, in place of a body.
             pause: the most seconds before each piece of the answer; None for no limit.
 
         Raises:
-            ModelError: nothing came back, or the connection broke within the block.
+            ModelError: nothing came back, or the connection broke off.
         """
         with _mapped_errors():
             import aiohttp
@@ -182,7 +195,7 @@ class Transport:
             with self.calling():
                 async with session.request(method, url, allow_redirects=False, **sent) as response:
                     pieces = response.content.iter_any()
-                    yield Incoming(response.status, response.headers, pieces)
+                    return await read(Incoming(response.status, response.headers, pieces))
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -247,12 +260,12 @@ def _below(base: URL, path: tuple[str, ...]) -> URL:
     return base.joinpath(*path).with_query(base.query)
 
 
-@asynccontextmanager
-async def deadline(seconds: float, noun: str = "answer") -> AsyncIterator[None]:
-    """Raise a `ModelError` if the block takes longer than ``seconds``; ``noun`` is awaited."""
+async def within(seconds: float, answer: Coroutine[Any, Any, T], noun: str = "answer") -> T:
+    """What a coroutine gives; a `ModelError`, which names it by ``noun``, if it takes longer than
+    ``seconds``."""
     try:
         async with asyncio.timeout(seconds):
-            yield
+            return await answer
     except TimeoutError:
         raise ModelError("timeout", f"No {noun} within {seconds:g} seconds.") from None
 

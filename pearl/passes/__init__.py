@@ -1,13 +1,14 @@
 """Rewrites of plans. A new one is a file in this folder and a line in `PASSES`."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from pearl.lang.ast import Plan
 from pearl.lang.diagnostics import Safety
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.passes import drop_unreachable, fold_concat, hoist_literals, share_calls
-from pearl.passes.base import Applied, Pass
+from pearl.passes.base import Applied, Pass, sound
 
 # What is taken out first need not be looked at by the others.
 PASSES: tuple[Pass, ...] = (
@@ -35,17 +36,19 @@ def rewrite(plan: Plan, library: Library, names: Sequence[str | Pass] = DEFAULT_
         names: passes by name, or passes.
 
     Returns:
-        The plan after them, and what each rewrite did.
+        The plan after them, and what each rewrite did; one that is not `sound` stays as it is.
 
     Raises:
         InputError: there is no pass of a name.
     """
     chosen = [name if isinstance(name, Pass) else find_pass(name) for name in names]
     notes: list[str] = []
+    if not sound(plan):
+        return Applied(plan)
     for _ in range(_ROUNDS):
         before = len(notes)
         for chosen_pass in chosen:
-            applied = chosen_pass.apply(plan, library)
+            applied = chosen_pass.rewrite(plan, library.with_declared(plan.declares))
             plan = applied.plan
             notes += applied.notes
         if len(notes) == before:
@@ -53,6 +56,7 @@ def rewrite(plan: Plan, library: Library, names: Sequence[str | Pass] = DEFAULT_
     return Applied(plan, tuple(notes))
 
 
+@cache
 def find_pass(name: str) -> Pass:
     """The pass of this name.
 

@@ -73,14 +73,15 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
         case calls.ContinuePlan():
             return _follow_up(call.write, call.begun, "continue_plan", call)
         case calls.ExecuteStep():
-            knows, examples = "knowledge" in call.action.traits, _examples(call.action)
-            copies = "verbatim" in call.action.traits
-            returns = KNOWN if knows else RETURNS[call.action.returns]
-            if copies and call.action.returns == "text":
+            action, examples = call.action, _examples(call.action)
+            knows, copies = "knowledge" in action.traits, "verbatim" in action.traits
+            returns = KNOWN if knows else RETURNS[action.returns]
+            if copies and action.returns == "text":
                 returns = COPIED
             return _messages(
                 "execute_step",
-                call=call,
+                action=action,
+                note=call.step.note,
                 task=calls.STEP_TASK,
                 document=document_block(call.document) if call.document else None,
                 arguments=_written(call),
@@ -89,7 +90,7 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
                 examples=examples,
                 returns=SHOWN if examples else returns,
                 knows=knows,
-                many=call.action.returns in ("list", "pairs"),
+                many=action.returns in ("list", "pairs"),
                 verbatim=copies,
                 omitted=_percent(call.omitted) if call.omitted else "",
             )

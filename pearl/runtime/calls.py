@@ -10,8 +10,8 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pearl.models.base import (
     NOTHING,
@@ -46,8 +46,7 @@ from pearl.runtime.context import UNLIMITED, Context, ContextError
 from pearl.runtime.fitting import fit_fill
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of a journal.
 
     Args:
@@ -77,7 +76,7 @@ class Entry:
     usage: Usage = NOTHING
     seconds: float = 0.0
     kept: bool = False
-    started: float | None = field(default=None, compare=False)
+    started: float | None = None
     model: str = ""
 
 
@@ -115,7 +114,7 @@ class Journal:
         """A journal whose entries are recorded here too, their paths below a frame's: ``try/2``."""
 
         def write(entry: Entry) -> None:
-            self.record(replace(entry, path=f"{frame}/{entry.path}"))
+            self.record(entry._replace(path=f"{frame}/{entry.path}"))
 
         return Journal(self.name, write, self.flush)
 
@@ -349,10 +348,10 @@ def counting(ask: Ask, count: Callable[[], None]) -> Ask:
     Calls that find out which constraints a model takes are not counted.
     """
 
-    async def counted(request: Request) -> Reply:
+    def counted(request: Request) -> Awaitable[Reply]:
         if not isinstance(request.call, ProveForm):
             count()
-        return await ask(request)
+        return ask(request)
 
     return counted
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias, get_args
 from typing import Literal as OneOf
@@ -131,7 +131,7 @@ class Context:
     def limit(self) -> int | None:
         """The most tokens of a prompt and its reply, as far as is known by now."""
         learned = self.learned.tokens if self.learned else None
-        return min(filter(None, (self.window, learned)), default=None)
+        return min(self.window, learned) if self.window and learned else self.window or learned
 
     @property
     def free(self) -> int:
@@ -219,7 +219,7 @@ def learning(
             longest = 0
         try:
             try:
-                return await ask(replace(request, limit=longest))
+                return await ask(request._replace(limit=longest))
             except ModelError as error:
                 # Only now, as counting a prompt takes longer than a look in a cache.
                 size = context.size(request.messages) if error.window else 1

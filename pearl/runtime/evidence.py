@@ -115,13 +115,13 @@ def quoted(
             value = "" if own_quotes == [] else values.get(name, "")
             text = as_text(value)
             lines = as_text(own_quotes or []).splitlines()
-            lines += [match[1].strip() for match in _LINE.finditer(text)]
+            lines += [match[1].strip() for match in _LINE.finditer(text)] if ">" in text else []
             quotes += ((name, line) for line in lines)
+            marked = document and ('"' in text or "“" in text)
             # The items of a list may be passages, in which others speak.
             answers = [answer for _, answer in value] if isinstance(value, Pairs) else [value]
-            own_words = not any(isinstance(answer, list) for answer in answers)
-            marked = document and own_words and ('"' in text or "“" in text)
-            for match in _QUOTED.finditer(without_quotes(text)) if marked else ():
+            own_words = marked and not any(isinstance(answer, list) for answer in answers)
+            for match in _QUOTED.finditer(without_quotes(text)) if own_words else ():
                 words = (match[1] or match[2]).strip()
                 if document and _located(_Part(0, document), words, name, document).span:
                     spoken.append((name, words))
@@ -150,13 +150,16 @@ def evidence(
         plan, values, ends, document: as `quoted` takes them.
         ran: the plan whose steps say which of several documents they read; by default ``plan``.
     """
-    steps = (ran or plan).steps
-    read = {step.name: _documents_read(step, values, document) for step in steps}
+    steps = {step.name: step for step in (ran or plan).steps}
+    read: dict[str, list[_Part]] = {}
     quotes: dict[tuple[str | None, str], Quote] = {}
     for step, words in quoted(plan, values, ends, document):
-        for quote in _quotes(words, step, document, read.get(step, ())):
+        if step not in read:
+            read[step] = _documents_read(steps[step], values, document) if step in steps else []
+        for quote in _quotes(words, step, document, read[step]):
             quotes.setdefault((quote.document, quote.text), quote)
-    if only_quotes("\n".join(as_text(values.get(name, "")) for name in ends), quotes.values()):
+    text = "\n".join(as_text(values.get(name, "")) for name in ends)
+    if quotes and only_quotes(text, quotes.values()):
         return sorted(quotes.values(), key=lambda quote: quote.span is None)
     last = Span(len(document.text), 0)
     return sorted(quotes.values(), key=lambda quote: quote.span or last)
@@ -248,7 +251,7 @@ def passages_given(entries: Sequence[Entry], answer: str, document: Source) -> l
     if not lines:
         return []
     spans = [paragraph.span for paragraph in DocumentRetriever(document).paragraphs]
-    shortest = min((span.end - span.start for span in spans), default=0)
+    shortest = min([end - start for start, end in spans], default=0)
     for entry in reversed(entries):
         path = _VALUE.fullmatch(entry.path)
         if path is None or entry.status != "done":

@@ -314,8 +314,8 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
     if action is None:
         raise BindError(f"{step.action} is not in the library.")
     path = f"step/{step.name}"
-    quoted_steps = {ref.name for ref in step_refs(step) if ref.mode is Mode.EVIDENCE}
-    for name in quoted_steps:
+    references = step_refs(step)
+    for name in {ref.name for ref in references if ref.mode is Mode.EVIDENCE}:
         # The evidence of a step that quotes nothing, as a merge, is that of its inputs.
         lines: list[Value] = [quote for _, quote in quoted(frame.plan, values, [name])]
         values = {**values, evidence_key(name): lines}
@@ -325,7 +325,7 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
         frame.room.take(output.value)
         return output
 
-    ref = mapped(step_refs(step))
+    ref = mapped(references)
     if ref is None:
         return await call(None, path)
     items, most = items_of(ref, values), frame.room.width
@@ -371,8 +371,8 @@ async def _run_call(
         await frame.caller.journal.flush()
     match action.body:
         case Prompt():
-            ref = mapped(step_refs(step))
-            if item is not None and ref is not None and ref.mode.startswith("where"):
+            ref = mapped(step_refs(step)) if item else None
+            if ref and ref.mode.startswith("where"):
                 # A filter asks for yes or no, whatever its action returns elsewhere.
                 action = replace(action, returns="bool")
             elif item is None and action.returns == "any":

@@ -218,12 +218,12 @@ def _write(message: str) -> None:
 def _tracer() -> Tracer | None:
     """The tracer: the program's own if it has configured one, or one that sends spans where the
     standard variables say; None where neither is configured."""
-    from importlib.metadata import version
-    from logging.handlers import BufferingHandler
-
     configured = any(os.environ.get(name, "").strip() for name in ENDPOINTS)
     if not configured and "opentelemetry.trace" not in sys.modules:
         return None
+    from importlib.metadata import version
+    from logging.handlers import BufferingHandler
+
     # What the SDK logs about a variable may be several lines, and hold a key.
     logger, listener = logging.getLogger("opentelemetry"), BufferingHandler(1000)
     listener.setLevel(logging.WARNING)

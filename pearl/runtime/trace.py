@@ -192,7 +192,7 @@ def last_try(entries: Sequence[Entry]) -> list[Entry]:
     last = max(frames, key=lambda frame: int(frame.split("/")[1]))
     heads = [entry for entry in entries if entry.path == "run"]
     inner = [entry for entry in entries if entry.path.startswith(last)]
-    return heads + [replace(entry, path=entry.path.removeprefix(last)) for entry in inner]
+    return heads + [entry._replace(path=entry.path.removeprefix(last)) for entry in inner]
 
 
 def export_trace(entries: Iterable[Entry], name: str) -> str:

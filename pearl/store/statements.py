@@ -160,6 +160,8 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
     all_new = write_many(connection, _leasing(connection.dialect.name), fresh) == len(fresh)
     answered: dict[tuple[str, str], Reply] = {}
     for scope, keys in _by_scope(claims):
+        # Filled up with the last key, so that a query is compiled for few numbers of keys.
+        keys += keys[-1:] * ((1 << (len(keys) - 1).bit_length()) - len(keys))
         values = {"scope": scope, **{f"k{number}": key for number, key in enumerate(keys)}}
         for key, text, *tokens in read_all(connection, _looking_up(len(keys)), values):
             answered[scope, key] = Reply(text, Usage(*tokens), kept=True)
@@ -215,7 +217,7 @@ def _by_scope(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str
             yield scope, keys[at : at + _AT_ONCE]
 
 
-@lru_cache(maxsize=128)
+@cache
 def _looking_up(count: int) -> Select[Any]:
     """The query for ``count`` calls' replies, without those that were cut."""
     keys: list[BindParameter[str]] = [bindparam(f"k{number}") for number in range(count)]

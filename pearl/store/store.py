@@ -21,7 +21,8 @@ from pearl.store.tables import PLAIN, TOKENS, ledger
 from pearl.store.writer import LoopWriter, ThreadWriter, Writer
 
 _write = json.JSONEncoder(ensure_ascii=False).encode
-_plain, _counts = attrgetter(*PLAIN), attrgetter(*TOKENS)
+_counts = attrgetter(*TOKENS)
+_plain = attrgetter(*PLAIN, *(f"usage.{name}" for name in TOKENS))
 
 
 class Store:
@@ -81,10 +82,9 @@ class Store:
         def write(entry: Entry) -> None:
             # A call's text is in the table of replies already.
             value = storable(_write(entry.value)) if entry.kind == "decision" else None
-            row: dict[str, Any] = {"run": run, "item": item, "value": value}
-            row |= {"path": storable(entry.path), "cause": storable(entry.cause)}
-            row.update(zip(PLAIN, _plain(entry), strict=True))
-            row.update(zip(TOKENS, _counts(entry.usage), strict=True))
+            row = dict(zip((*PLAIN, *TOKENS), _plain(entry), strict=True))
+            row |= {"run": run, "item": item, "path": storable(entry.path), "value": value}
+            row["cause"] = storable(entry.cause)
             self.writer.post(statements.add_entries, row)
 
         return Journal(run, write, self.flush)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Engine, Row, and_, case, func, or_, select, true
 
-from pearl.models.base import Usage
+from pearl.models.base import NOTHING, Usage
 from pearl.models.tokens import FREE, Prices, dollars
 from pearl.store.database import reading, starts_with
 from pearl.store.tables import TOKENS, entries, replies, runs
@@ -34,8 +34,8 @@ class Totals:
     made: int = 0
     kept: int = 0
     failed: int = 0
-    spent: Usage = field(default_factory=Usage)
-    saved: Usage = field(default_factory=Usage)
+    spent: Usage = NOTHING
+    saved: Usage = NOTHING
     seconds: float = 0.0
     models: Mapping[str, Totals] = field(default_factory=dict)
 

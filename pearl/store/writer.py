@@ -45,6 +45,10 @@ class _Change(NamedTuple):
     waiting: tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]] | None
 
 
+_Answer: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Any]
+"""The answer to a change, with the future that waits for it and its event loop."""
+
+
 class Writer(ABC):
     """Takes changes, and commits them in the order in which they came.
 
@@ -87,8 +91,9 @@ class Writer(ABC):
     @abstractmethod
     def _put(self, change: _Change) -> None: ...
 
-    def _commit(self, changes: Sequence[_Change]) -> list[tuple[_Change, Any]]:
-        """Carry out changes, and give each with its answer; an error is put into `_broken`."""
+    def _commit(self, changes: Sequence[_Change]) -> list[_Answer]:
+        """Carry out changes, and give the answers that are waited for; an error is put into
+        `_broken`."""
         groups: dict[Work, list[_Change]] = {}
         for change in changes:
             if change.work is not None:
@@ -109,7 +114,7 @@ class Writer(ABC):
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, callers learn of it
             reason = one_line(str(getattr(error, "orig", None) or error))[:200]
             self._broken = ("store", f"The store cannot be written: {reason.rstrip('.')}.")
-        return [(change, answers.get(id(change))) for change in changes]
+        return [(*change.waiting, answers.get(id(change))) for change in changes if change.waiting]
 
     def _transaction(self, groups: dict[Work, list[_Change]], answers: dict[int, Any]) -> None:
         driver = self._engine.dialect.loaded_dbapi
@@ -130,15 +135,15 @@ class Writer(ABC):
     def _connection(self) -> AbstractContextManager[Connection]:
         return self._engine.connect()
 
-    def _settle(self, answered: Sequence[tuple[_Change, Any]]) -> None:
+    def _settle(self, answers: Sequence[_Answer]) -> None:
         """Set the results of the futures; called in their own event loop."""
-        for change, answer in answered:
-            if change.waiting is None or change.waiting[1].done():
+        for _, future, answer in answers:
+            if future.done():
                 continue
             if self._broken:
-                change.waiting[1].set_exception(ModelError(*self._broken))
+                future.set_exception(ModelError(*self._broken))
             else:
-                change.waiting[1].set_result(answer)
+                future.set_result(answer)
 
 
 LATER = 8
@@ -205,17 +210,18 @@ class LoopWriter(Writer):
         if loop is not self._loop:
             self._loop, self._rounds = loop, None
             self._timer = loop.call_later(HEARTBEAT, self._live, loop)
-        rounds = self._soon() if change.waiting and change.work else LATER
         if self._rounds is None:
-            self._rounds = rounds
+            self._rounds = LATER
             loop.call_soon(self._wait, loop)
-        self._rounds = min(self._rounds, rounds)
+        if change.waiting and change.work:
+            self._rounds = min(self._rounds, self._soon())
 
     def _soon(self) -> int:
         """Rounds until a commit that a call waits for: none while the loop is idle at times, as the
         call is what the job waits for. Else one, as the processor is, and fewer commits save it."""
-        seconds, spent = time.monotonic() - self._measured[0], time.thread_time()
+        seconds = time.monotonic() - self._measured[0]
         if seconds > WINDOW:
+            spent = time.thread_time()
             self._is_busy = spent - self._measured[1] > BUSY * seconds
             self._measured = time.monotonic(), spent
         return int(self._is_busy)
@@ -283,12 +289,11 @@ class ThreadWriter(Writer):
             while self._changes:
                 changes = [self._changes.popleft() for _ in range(len(self._changes))]
                 # One call into each event loop sets the results of all its futures.
-                waiting: dict[asyncio.AbstractEventLoop, list[tuple[_Change, Any]]] = {}
-                for change, answer in self._commit(changes):
-                    if change.waiting is not None:
-                        waiting.setdefault(change.waiting[0], []).append((change, answer))
-                for loop, answered in waiting.items():
+                waiting: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
+                for answer in self._commit(changes):
+                    waiting.setdefault(answer[0], []).append(answer)
+                for loop, answers in waiting.items():
                     if not loop.is_closed():
-                        loop.call_soon_threadsafe(self._settle, answered)
+                        loop.call_soon_threadsafe(self._settle, answers)
             if self._closing:
                 return

@@ -256,12 +256,13 @@ class GivenPlan:
 
     async def next(self, run: Run) -> Steps:
         del run
-        return replace(whole(self.plan), checked=self.checked)
+        return whole(self.plan, checked=self.checked)
 
 
-def whole(plan: Plan) -> Steps:
-    """The move that runs a whole plan and ends the run with the plan's outputs."""
-    return Steps(plan.steps, plan.declares, plan.returns, last=True)
+def whole(plan: Plan, *, checked: bool = False) -> Steps:
+    """The move that runs a whole plan and ends the run with the plan's outputs; ``checked`` as in
+    `Steps`."""
+    return Steps(plan.steps, plan.declares, plan.returns, last=True, checked=checked)
 
 
 def shown_plans(demonstrations: Iterable[Demonstration]) -> tuple[Plan, ...]:

@@ -296,7 +296,7 @@ def read_frames(entries: Sequence[Entry]) -> list[FrameNode]:
     for entry in entries:
         match = _TRY.fullmatch(entry.path)
         name, path = match.groups() if match else ("", entry.path)
-        frames.setdefault(name, []).append(replace(entry, path=path))
+        frames.setdefault(name, []).append(entry._replace(path=path))
     return [_read_frame(name, own) for name, own in frames.items()]
 
 

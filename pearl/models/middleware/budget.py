@@ -151,7 +151,7 @@ class Budget:
             await self.sleep(LOOK)
         usage = expected
         try:
-            reply = await self.ask(replace(request, limit=limit))
+            reply = await self.ask(request._replace(limit=limit))
             usage = _usage_or(reply.usage, expected)
             self._longest = max(self._longest, usage.completion_tokens)
             return replace(reply, usage=usage)

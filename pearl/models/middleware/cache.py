@@ -176,17 +176,17 @@ class PrefixWarmup:
             if document not in self._first:
                 self._first[document] = loop.create_future()
                 try:
-                    return await self._ask_and_note(request)
+                    return await self._ask_and_note(request, loop)
                 finally:
                     # If it failed, the next call is made alone.
                     self._first.pop(document).set_result(None)
             await asyncio.wait([self._first[document]])
-        return await self._ask_and_note(request)
+        return await self._ask_and_note(request, loop)
 
-    async def _ask_and_note(self, request: Request) -> Reply:
+    async def _ask_and_note(self, request: Request, loop: asyncio.AbstractEventLoop) -> Reply:
         """Answer, and note when the document was last used."""
         reply = await self.ask(request)
-        self._used[request.document] = asyncio.get_running_loop().time()
+        self._used[request.document] = loop.time()
         self._used.move_to_end(request.document)
         if len(self._used) > self.most:
             self._used.popitem(last=False)

@@ -170,7 +170,8 @@ class ConcurrencyLimiter:
             if self._round.add(now - entered, now, self._limit):
                 self._doubling = False
                 self._limit = max(1.0, 0.9 * self._limit)
-        self._admit()
+        if self._waiting:
+            self._admit()
 
     def _count(self, entered: float, now: float, reason: str) -> None:
         """Count failed tries in a row, which unanswered ones do not end, and unanswered ones."""
