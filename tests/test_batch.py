@@ -26,6 +26,7 @@ from pearl.lang.values import digest
 from pearl.models.base import Usage
 from pearl.models.middleware import rate_limit, retry
 from pearl.models.tokens import NO_PRICES
+from pearl.runtime.loop import RunError
 from pearl.store.history import RunFilter, list_runs
 from tests.runs import entries, runs
 from tests.server import Script, Server, completion, failing, resetting, sending, stalling
@@ -1238,6 +1239,24 @@ def test_an_unforeseen_error_fails_its_question_and_no_other(
     assert batch().code == 1
     assert [row["error"]["reason"] for row in answers().values()] == ["internal"] * 3
     assert call("runs", "diff", "last", "last").code == 0
+
+
+def test_rows_that_wait_for_nothing_are_written_as_they_come(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """Else the event loop would not come to Ctrl-C before all of them are done."""
+    serve(saying("Found."))
+    write(*(question(str(at)) for at in range(50)))
+    written: list[int] = []
+
+    async def fails(*_: Any) -> None:
+        written.append(len(answers()))
+        raise RunError("It does not fit.")
+
+    monkeypatch.setattr("pearl.jobs.batch.answer", fails)
+    assert batch("--concurrency", "4").code == 1
+    assert all(started - there <= 2 * 4 for started, there in enumerate(written))
+    assert len(answers()) == len(written) == 50
 
 
 @pytest.mark.parametrize("said", ["9" * 5000, "[" * 400 + "]" * 400, "[NaN]", "[1, 1e999]"])
