@@ -20,8 +20,9 @@ from pearl.cli.batch import _resume_command
 from pearl.cli.inputs import open_existing
 from pearl.cli.output import follow_up
 from pearl.jobs.estimate import Estimate, Share
-from pearl.jobs.question_file import parse_question
+from pearl.jobs.question_file import parse_question, read_index
 from pearl.jobs.workers import CUT
+from pearl.lang.errors import InputError
 from pearl.lang.values import digest
 from pearl.models.base import Usage
 from pearl.models.middleware import rate_limit, retry
@@ -1203,6 +1204,46 @@ def test_every_row_that_cannot_be_used_is_named(serve: Any):
     assert (result.code, len(result.told), server.asked) == (2, 13, [])
     for line, told in enumerate(result.told, 2):
         assert told.startswith(f"pearl: q.jsonl:{line}: gone{line - 2}.txt does not exist")
+
+
+@pytest.mark.parametrize("edit", ["id", "length", "cut", "end"])
+def test_questions_that_change_while_a_batch_runs_stop_it(serve: Any, edit: str):
+    """They were checked as they were: ids that are each their own, plans without errors."""
+    # Longer than what is read of a file at a time.
+    rows = [question(name, remark="für alle " * 10_000) for name in "abcd"]
+    write(*rows)
+    before = Path("q.jsonl").read_text(encoding="utf-8")
+
+    def script(body: dict[str, Any]) -> str:
+        changed = {
+            "id": before.replace('"id": "d"', '"id": "a"'),
+            "length": before.replace("story.txt", "./story.txt"),
+            "cut": "ä" * 2 * len(before),
+            "end": before.rstrip("\n") + "\n\n" + before.partition("\n")[0],
+        }
+        Path("q.jsonl").write_text(changed[edit], encoding="utf-8")
+        return "Yes."
+
+    serve(script)
+    result = batch("--concurrency", "1")
+    if edit == "end":
+        assert (result.code, [*answers()]) == (0, ["a", "b", "c", "d"])
+        return
+    line = one_line(result, 1)
+    assert re.search(r"q\.jsonl:\d has changed since it was checked: run it again\. What", line)
+    there = Path("a.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(answers()) == len(there) < 4
+    write(*rows)
+    serve(saying("Yes."))
+    assert batch().code == 0
+    assert [*answers()] == ["a", "b", "c", "d"]
+
+
+def test_questions_that_are_gone_once_they_were_checked():
+    index = read_index(write(question("a")))
+    Path("q.jsonl").unlink()
+    with pytest.raises(InputError, match=r"^q\.jsonl can no longer be read \(No such file"):
+        [*index.read(index.ids)]
 
 
 def test_rows_with_the_same_problem_are_one_line():
