@@ -20,12 +20,14 @@ from pearl.cli.batch import _resume_command
 from pearl.cli.inputs import open_existing
 from pearl.cli.output import follow_up
 from pearl.jobs.estimate import Estimate, Share
-from pearl.jobs.question_file import parse_question
+from pearl.jobs.question_file import parse_question, read_index
 from pearl.jobs.workers import CUT
+from pearl.lang.errors import InputError
 from pearl.lang.values import digest
 from pearl.models.base import Usage
 from pearl.models.middleware import rate_limit, retry
 from pearl.models.tokens import NO_PRICES
+from pearl.runtime.loop import RunError
 from pearl.store.history import RunFilter, list_runs
 from tests.runs import entries, runs
 from tests.server import Script, Server, completion, failing, resetting, sending, stalling
@@ -1220,6 +1222,46 @@ def test_every_row_that_cannot_be_used_is_named(serve: Any):
         assert told.startswith(f"pearl: q.jsonl:{line}: gone{line - 2}.txt does not exist")
 
 
+@pytest.mark.parametrize("edit", ["id", "length", "cut", "end"])
+def test_questions_that_change_while_a_batch_runs_stop_it(serve: Any, edit: str):
+    """They were checked as they were: ids that are each their own, plans without errors."""
+    # Longer than what is read of a file at a time.
+    rows = [question(name, remark="für alle " * 10_000) for name in "abcd"]
+    write(*rows)
+    before = Path("q.jsonl").read_text(encoding="utf-8")
+
+    def script(body: dict[str, Any]) -> str:
+        changed = {
+            "id": before.replace('"id": "d"', '"id": "a"'),
+            "length": before.replace("story.txt", "./story.txt"),
+            "cut": "ä" * 2 * len(before),
+            "end": before.rstrip("\n") + "\n\n" + before.partition("\n")[0],
+        }
+        Path("q.jsonl").write_text(changed[edit], encoding="utf-8")
+        return "Yes."
+
+    serve(script)
+    result = batch("--concurrency", "1")
+    if edit == "end":
+        assert (result.code, [*answers()]) == (0, ["a", "b", "c", "d"])
+        return
+    line = one_line(result, 1)
+    assert re.search(r"q\.jsonl:\d has changed since it was checked: run it again\. What", line)
+    there = Path("a.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(answers()) == len(there) < 4
+    write(*rows)
+    serve(saying("Yes."))
+    assert batch().code == 0
+    assert [*answers()] == ["a", "b", "c", "d"]
+
+
+def test_questions_that_are_gone_once_they_were_checked():
+    index = read_index(write(question("a")))
+    Path("q.jsonl").unlink()
+    with pytest.raises(InputError, match=r"^q\.jsonl can no longer be read \(No such file"):
+        [*index.read(index.ids)]
+
+
 def test_rows_with_the_same_problem_are_one_line():
     gone = {"document": "gone.txt", "gold": "x"}
     write(*(question(f"a{at}") for at in range(3)), *(question(f"b{at}", **gone) for at in "123"))
@@ -1254,6 +1296,24 @@ def test_an_unforeseen_error_fails_its_question_and_no_other(
     assert batch().code == 1
     assert [row["error"]["reason"] for row in answers().values()] == ["internal"] * 3
     assert call("runs", "diff", "last", "last").code == 0
+
+
+def test_rows_that_wait_for_nothing_are_written_as_they_come(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """Else the event loop would not come to Ctrl-C before all of them are done."""
+    serve(saying("Found."))
+    write(*(question(str(at)) for at in range(50)))
+    written: list[int] = []
+
+    async def fails(*_: Any) -> None:
+        written.append(len(answers()))
+        raise RunError("It does not fit.")
+
+    monkeypatch.setattr("pearl.jobs.batch.answer", fails)
+    assert batch("--concurrency", "4").code == 1
+    assert all(started - there <= 2 * 4 for started, there in enumerate(written))
+    assert len(answers()) == len(written) == 50
 
 
 @pytest.mark.parametrize("said", ["9" * 5000, "[" * 400 + "]" * 400, "[NaN]", "[1, 1e999]"])

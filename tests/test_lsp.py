@@ -1,5 +1,6 @@
 """``pearl lsp``, spoken to over its standard input and output as an editor does."""
 
+import asyncio
 import os
 import random
 import re
@@ -9,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lsprotocol import types
 
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.rewriting import format_library, format_plan
 from pearl.lang.source import Source
 from pearl.lint.checker import check
+from pearl.lsp.findings import PendingChecks
+from pearl.lsp.workspace import LanguageSession, ProjectSettings, open_document
 from tests.conftest import ROOT
 from tests.editor import (
     ABLE,
@@ -882,3 +886,33 @@ class TestAnyText:
             if error.code != REFUSED:
                 raise
         return 1
+
+
+def test_libraries_are_gathered_for_one_check_at_a_time():
+    """Else no request would be answered until they are for every open plan, of which there may be
+    thousands."""
+    gathered, published = [], []
+
+    def settings(_folder: Path, source: Source) -> ProjectSettings:
+        gathered.append(source.name)
+        return ProjectSettings()
+
+    def publish(found: types.PublishDiagnosticsParams) -> None:
+        published.append(found.uri)
+        assert len(gathered) - len(published) <= 1
+
+    async def change() -> None:
+        session = LanguageSession(settings)
+        checks = PendingChecks(session, publish)
+        for number in range(20):
+            item = types.TextDocumentItem(f"file:///x/p{number}.plan", "", 1, "a = F(CTX)")
+            opened = open_document(item, "utf-16")
+            assert opened
+            session.documents[opened.uri] = opened
+        checks.every_plan()
+        await asyncio.gather(*checks._due.values())
+        checks.close()
+
+    asyncio.run(change())
+    assert sorted(published) == sorted(f"file:///x/{name}" for name in gathered)
+    assert len(gathered) == 20

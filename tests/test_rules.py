@@ -865,3 +865,12 @@ def test_an_example_s_answer_is_of_the_action_s_type(returns: str, right: str, w
         findings = check_library(Source("x", text))
         assert codes(findings) == found, answer
         assert not errors_of(findings)
+
+
+@pytest.mark.parametrize("args", ["{}", "[{}]", '"x", {}'])
+@pytest.mark.timeout(30)  # Where its time grows with the square of its input, it takes minutes.
+def test_a_step_that_is_given_the_document_again_and_again_is_checked(args: str):
+    action = "FIND_CHARACTER" if args.startswith('"') else "CONCAT"
+    given = args.format(", ".join(["CTX"] * 100_000))
+    found = check(parse(f"1. a = {action}({given}) : Find it\n"), load_library())
+    assert sum(finding.fix is not None for finding in found if finding.code == "PRL212") <= 1

@@ -683,6 +683,60 @@ class TestDatabase:
                 run(store.claim("", "third"))
             assert error.value.reason == "store"
             assert "\n" not in str(error.value)
+        with pytest.raises(InputError, match=r"failed: Connection refused\.$"):
+            open_database("postgresql+psycopg://nobody@127.0.0.1:1/nothing")
+
+    def test_a_server_that_falls_silent_is_not_waited_for(
+        self, database: str, monkeypatch: pytest.MonkeyPatch
+    ):
+        """As one does whose network is gone: else neither Ctrl-C would end a job."""
+        from sqlalchemy import text
+
+        monkeypatch.setattr("pearl.store.writer.SILENT", 0.3)
+        with opened(database) as store:
+            run(kept(store, "k"))
+            with store.engine.begin() as connection:
+                pid = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                for key in ("another", "third"):
+                    with pytest.raises(ModelError, match="has not answered for") as error:
+                        run(asyncio.wait_for(store.claim("", key), 30))
+                    assert error.value.reason == "store"
+                closing_it = threading.Thread(target=store.close, daemon=True)
+                closing_it.start()
+                closing_it.join(30)
+                assert not closing_it.is_alive()
+            finally:
+                os.kill(pid, signal.SIGCONT)
+
+    def test_what_the_driver_logs_is_not_printed(self, database: str):
+        """It warns of statements that were cut off, and the transaction is made again."""
+        # No fork of this process, as pytest takes what is logged.
+        words = [sys.executable, "-c", CUT_OFF, database]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
+
+
+CUT_OFF = """
+import asyncio, sys
+from sqlalchemy import text
+from pearl.store.store import open_store
+
+store, tries = open_store(sys.argv[1]), []
+
+def work(connection, changes):
+    tries.append(connection.connection.dbapi_connection.info.backend_pid)
+    if len(tries) == 1:
+        with store.engine.connect() as other:
+            end = text("SELECT pg_terminate_backend(:pid, 60000)")
+            assert other.execute(end, {"pid": tries[0]}).scalar()
+    connection.connection.cursor().executemany("SELECT %s", [(1,), (2,)])
+
+asyncio.run(store.writer.ask(work, None))
+store.close()
+print(len(tries))
+"""
 
 
 class TestEarlierVersion:

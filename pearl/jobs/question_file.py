@@ -104,6 +104,7 @@ class QuestionPlace:
         id: the question's id.
         position: its number among all questions, from 0.
         offset: bytes before its line.
+        hash: of its line, which may change before it is read again.
         document: the document's path, or `INLINE` and the number of its row.
         name: its file and line, for messages.
         at: its number among the questions of its line, from 0.
@@ -112,6 +113,7 @@ class QuestionPlace:
     id: str
     position: int
     offset: int
+    hash: int
     document: str
     name: str
     at: int = 0
@@ -172,12 +174,25 @@ class QuestionIndex:
         return (self.folder / document for document in named)
 
     def questions(self, ids: Iterable[str]) -> Iterator[tuple[QuestionPlace, Question]]:
-        """Read questions again, one at a time."""
-        with self.path.open("rb") as file:
+        """Read questions again, one at a time.
+
+        Raises:
+            InputError: one has changed since the file was checked, or the file cannot be read.
+        """
+        try:
+            file = self.path.open("rb")
+        except OSError as error:
+            raise InputError(f"{self.path} can no longer be read ({error.strerror}).") from None
+        with file:
             for place in map(self.by_document.__getitem__, ids):
                 file.seek(place.offset)
-                line = file.readline().decode("utf-8-sig")
-                name, row = question_rows(read_row(line, place.name), place.name)[place.at]
+                line = file.readline().strip()
+                if hash(line) != place.hash:
+                    raise InputError(
+                        f"{place.name} has changed since it was checked: run it again."
+                    )
+                text = line.decode("utf-8-sig")
+                name, row = question_rows(read_row(text, place.name), place.name)[place.at]
                 yield place, parse_question(row, name)
 
     def document(self, question: Question) -> Source:
@@ -263,7 +278,7 @@ def read_index(
     reasons: dict[str, list[str]] = {}
 
     def place(
-        name: str, row: dict[str, Any], number: int, offset: int, at: int
+        name: str, row: dict[str, Any], number: int, start: tuple[int, int], at: int
     ) -> QuestionPlace | None:
         question = parse_question(row, name)
         problems: list[str] = []
@@ -286,15 +301,15 @@ def read_index(
         if twice_given(question.options):
             doubled.append(f"{name} has an option twice: either counts as the other does.")
         document = f"{INLINE}{number}" if question.text else question.document
-        return QuestionPlace(question.id, len(places), offset, document, f"{path}:{number}", at)
+        return QuestionPlace(question.id, len(places), *start, document, f"{path}:{number}", at)
 
-    for number, offset, line in _lines(file):
+    for number, start, line in _lines(file):
         near: dict[str, str] = {}
         try:
             where = f"{path}:{number}"
             for at, (name, row) in enumerate(question_rows(read_row(line, where), where)):
                 near = _close_keys(row)
-                if entry := place(name, row, number, offset, at):
+                if entry := place(name, row, number, start, at):
                     places.append(entry)
                 for key, hint in near.items():
                     mistyped.setdefault(key, f"{name}: {hint}")
@@ -462,8 +477,8 @@ def questions_in(path: str) -> frozenset[str]:
     return texts
 
 
-def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
-    """The number, byte offset and text of every line that is not blank."""
+def _lines(file: Path) -> Iterator[tuple[int, tuple[int, int], str]]:
+    """The number of every line that is not blank, its byte offset with its hash, and its text."""
     offset, begun = 0, False
     try:
         with file.open("rb") as opened:
@@ -473,7 +488,7 @@ def _lines(file: Path) -> Iterator[tuple[int, int, str]]:
                         refuse_table(str(file), data)
                     begun = True
                     text = decode(f"{file}:{number}", data, "questions", rows=True).text
-                    yield number, offset, text
+                    yield number, (offset, hash(data.strip())), text
                 offset += len(data)
     except IsADirectoryError:
         raise InputError(f"{file} is a directory: name a file of questions in it.") from None

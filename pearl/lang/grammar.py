@@ -227,6 +227,10 @@ _Rule: TypeAlias = tuple[str, int, Callable[[list[Any]], Any]]
 symbols on its right side, and what builds its result from its parts."""
 
 
+def _same(parts: list[Any]) -> list[Any]:
+    return parts
+
+
 def _rule(origin: str, size: int, name: str, spread: list[int], keep: list[int]) -> _Rule:
     """A rule as the table has it.
 
@@ -238,14 +242,18 @@ def _rule(origin: str, size: int, name: str, spread: list[int], keep: list[int])
         spread: the places of symbols whose parts are its own (lark's ``*``).
         keep: the places of the symbols that it keeps; -1 for an optional one that is absent.
     """
-    build = _BUILD[name] if name else list if origin.startswith("__") else itemgetter(0)
+    build = _BUILD[name] if name else _same if origin.startswith("__") else itemgetter(0)
     if not spread and keep == list(range(size)):
         return origin, size, build
 
     def give(parts: list[Any]) -> Any:  # noqa: ANN401 - what a rule gives depends on the rule
         children: list[Any] = []
         for place in keep:
-            if place in spread:
+            if place in spread and not children:
+                # Nothing else has this list; to copy it for each item would take the square of
+                # their number.
+                children = parts[place]
+            elif place in spread:
                 children += parts[place]
             else:
                 children.append(parts[place] if place >= 0 else None)

@@ -102,6 +102,7 @@ class PendingChecks:
         self._due: dict[str, asyncio.Task[None]] = {}
         self._took = 0.0
         self._pool = ThreadPoolExecutor(1, "pearl-check")
+        self._turn = asyncio.Lock()
 
     def soon(self, document: Document, delay: float = DELAY) -> None:
         """Check a document, and those that depend on it, once the user stops typing."""
@@ -140,17 +141,19 @@ class PendingChecks:
     async def _check(self, document: Document, delay: float) -> None:
         # A check that further typing would make obsolete should not start.
         await asyncio.sleep(max(delay, self._took / 4))
-        libraries = self._session.libraries(document)
+        # One after another, as the libraries are gathered here: requests are answered in between.
+        async with self._turn:
+            libraries = self._session.libraries(document)
 
-        def work() -> list[types.Diagnostic] | None:
-            if not self._is_newest(document):
-                return None
-            began = time.perf_counter()
-            findings = diagnostics(document, libraries)
-            self._took = time.perf_counter() - began
-            return findings
+            def work() -> list[types.Diagnostic] | None:
+                if not self._is_newest(document):
+                    return None
+                began = time.perf_counter()
+                findings = diagnostics(document, libraries)
+                self._took = time.perf_counter() - began
+                return findings
 
-        findings = await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            findings = await asyncio.get_running_loop().run_in_executor(self._pool, work)
         if findings is not None and self._is_newest(document):
             self._publish(types.PublishDiagnosticsParams(document.uri, findings, document.version))
 

@@ -392,13 +392,15 @@ class LanguageSession:
             trouble.append(str(error))
         own = builtins()
         actions = dict(own)
-        origins = dict.fromkeys(own, self._library("core"))
+        # Found once, as thousands of plans may be open beside them.
+        edited = [open for open in self.documents.values() if open.kind is TextKind.LIBRARY]
+        origins = dict.fromkeys(own, self._library("core", edited))
         # An open library replaces the shipped ones.
         usual = () if document.kind is TextKind.LIBRARY else SHIPPED
         names = settings.libraries or usual
         for name in names:
             try:
-                origin = self._library(name)
+                origin = self._library(name, edited)
             except InputError as error:
                 trouble.append(str(error))
                 continue
@@ -427,12 +429,12 @@ class LanguageSession:
             return target, libraries.origins[target.name]
         return next(((own, document) for own in document.declares if own.name == name), None)
 
-    def _library(self, name: str) -> Document:
-        """A library as it is in the editor, or else on the disk."""
+    def _library(self, name: str, edited: Iterable[Document]) -> Document:
+        """A library as it is in the editor, among those that are open, or else on the disk."""
         path = shipped_actions().get(name, Path(name)).resolve()
-        for edited in self.documents.values():
-            if edited.path == path and edited.kind is TextKind.LIBRARY:
-                return edited
+        for document in edited:
+            if document.path == path:
+                return document
         stamp = None
         with suppress(OSError, ValueError):
             stat = path.stat()

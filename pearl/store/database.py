@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import InputError, install_command
-from pearl.lang.text import one_line
+from pearl.lang.text import shorten
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Column, ColumnElement, Connection, Engine
@@ -226,6 +227,8 @@ def _engine(place: str) -> Engine:
         else:
             # A server may have closed an idle connection.
             options["pool_pre_ping"] = True
+            # What it logs is raised too; without a handler, Python would print it.
+            logging.getLogger("psycopg").addHandler(logging.NullHandler())
         engine = create_engine(url, **options)
     except (SQLAlchemyError, ValueError):
         raise InputError(
@@ -368,10 +371,17 @@ def usable(engine: Engine) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, engine.dialect.loaded_dbapi.Error) as error:
-        reason = one_line(str(getattr(error, "orig", error)))[:200].rstrip(".")
-        password = engine.url.password
-        reason = reason.replace(str(password), "***") if password else reason
+        reason = driver_reason(engine, error)
         raise StoreError(f"The store {shown_place(engine)} cannot be used: {reason}.") from None
+
+
+def driver_reason(engine: Engine, error: Exception) -> str:
+    """What a driver says of an error, without the password and the period. Only its first line: a
+    server's further ones are guesses, and the place in the SQL."""
+    first = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+    password = engine.url.password
+    masked = first.replace(str(password), "***") if password else first
+    return shorten(masked, 200).rstrip(".")
 
 
 def _migrate(connection: Connection) -> None:

@@ -19,9 +19,14 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
-from pearl.lang.text import one_line
 from pearl.models.base import ModelError
-from pearl.store.database import DisplacedError, check_to_write, checkpoint, is_log_long
+from pearl.store.database import (
+    DisplacedError,
+    check_to_write,
+    checkpoint,
+    driver_reason,
+    is_log_long,
+)
 
 Work: TypeAlias = Callable[[Connection, list[Any]], list[Any] | None]
 """Carries out changes of one kind together; gives an answer for each, or None."""
@@ -32,6 +37,9 @@ HEARTBEAT = 10.0
 LOOK = 1.0
 """Seconds between two looks at how long a file's log is. A fast job writes 80 MB of it in four
 seconds, and SQLite would move these into the file within a commit, for which all would wait."""
+
+SILENT = 60.0
+"""The most seconds to wait for an answer of a server, which may be gone without a word."""
 
 TRIES = 4
 """The most tries of a transaction that is blocked by another process."""
@@ -82,6 +90,9 @@ class Writer(ABC):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._put(_Change(work, payload, (loop, future)))
+        return await self._answer(future)
+
+    async def _answer(self, future: asyncio.Future[Any]) -> Any:  # noqa: ANN401 - the work's own
         return await future
 
     @abstractmethod
@@ -112,8 +123,8 @@ class Writer(ABC):
         except DisplacedError as error:
             self._broken = ("lost", str(error))
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, callers learn of it
-            reason = one_line(str(getattr(error, "orig", None) or error))[:200]
-            self._broken = ("store", f"The store cannot be written: {reason.rstrip('.')}.")
+            reason = driver_reason(self._engine, error)
+            self._broken = ("store", f"The store cannot be written: {reason}.")
         return [(*change.waiting, answers.get(id(change))) for change in changes if change.waiting]
 
     def _transaction(self, groups: dict[Work, list[_Change]], answers: dict[int, Any]) -> None:
@@ -257,19 +268,36 @@ class ThreadWriter(Writer):
 
     def __init__(self, engine: Engine, heartbeat: tuple[Work, Any]) -> None:
         super().__init__(engine, heartbeat)
-        self._beaten = time.monotonic()
+        self._beaten = self._began = time.monotonic()
+        self._silent = False
         self._changes: deque[_Change] = deque()
         self._wake = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
 
     def close(self) -> None:
-        """Commit the posted changes, and end the thread."""
+        """Commit the posted changes, and end the thread; one whose server is silent is left."""
         self._closing = True
         self._wake.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(0 if self._silent else SILENT)
             self._thread = None
+
+    async def _answer(self, future: asyncio.Future[Any]) -> Any:  # noqa: ANN401 - the work's own
+        try:
+            while not future.done() and not self._silent:
+                await asyncio.wait([future], timeout=SILENT)
+                self._silent = not future.done() and time.monotonic() - self._began > SILENT
+            if not future.done():
+                self._broken = (
+                    "store",
+                    "The store cannot be written: its server has not answered for "
+                    f"{SILENT:.0f} seconds.",
+                )
+                raise ModelError(*self._broken)
+            return future.result()
+        finally:
+            future.cancel()
 
     def _put(self, change: _Change) -> None:
         if self._thread is None:
@@ -288,6 +316,7 @@ class ThreadWriter(Writer):
                 self._changes.append(self._heartbeat)
             while self._changes:
                 changes = [self._changes.popleft() for _ in range(len(self._changes))]
+                self._began = time.monotonic()
                 # One call into each event loop sets the results of all its futures.
                 waiting: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
                 for answer in self._commit(changes):

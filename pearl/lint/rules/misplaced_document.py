@@ -27,12 +27,21 @@ from pearl.lint.rules.base import DOCUMENT, ERROR, Edit, Findings, Fix, PlanView
 def check(view: PlanView) -> Findings:
     if any(step.name == DOCUMENT for step in view.plan.steps):
         return  # What its uses mean is not known.
-    for index, ref in view.uses.get(DOCUMENT, ()):
+    uses = view.uses.get(DOCUMENT, ())
+    # By identity, found once: a step may be given the document thousands of times.
+    places: dict[tuple[int, int], int] = {}
+    listed: set[tuple[int, int]] = set()
+    mended: set[int] = set()
+    for index in dict(uses):
+        for at, arg in enumerate(view.plan.steps[index].args):
+            places.setdefault((index, id(arg)), at)
+            if isinstance(arg, Items):
+                listed.update((index, id(item)) for item in arg.items)
+    for index, ref in uses:
         step, action = view.plan.steps[index], view.actions[index]
-        given = next((at for at, arg in enumerate(step.args) if arg is ref), None)
+        given = places.get((index, id(ref)))
         if given is None:
-            lists = (arg.items for arg in step.args if isinstance(arg, Items))
-            if any(item is ref for items in lists for item in items):
+            if (index, id(ref)) in listed:
                 help = f"Give {DOCUMENT} as an argument of its own."
                 yield RULE(ref.span, "The document cannot stand in a list.", help=help)
             continue
@@ -43,11 +52,12 @@ def check(view: PlanView) -> Findings:
         if name == DOCUMENT or DOCUMENT not in names[: len(step.args)]:
             continue
         own = step.args[names.index(DOCUMENT)]
+        message, fix = f"{DOCUMENT} does not stand where {step.action} takes the document.", None
         if own == Ref(DOCUMENT):
             message = f"{step.action} is given {DOCUMENT} for {name} as well."
-            fix = None
-        else:
-            message = f"{DOCUMENT} does not stand where {step.action} takes the document."
+        elif index not in mended:
+            # One fix a step, as another would put the document there a second time.
+            mended.add(index)
             place = names.index(DOCUMENT)
             moved = [arg for arg in step.args if arg is not ref]
             moved.insert(place, ref)
