@@ -139,7 +139,8 @@ class TestFile:
     @pytest.mark.parametrize(
         ("at", "line", "said"),
         [
-            (1, "{", "eval.jsonl:1 is not JSON"),
+            (1, "{", "eval.jsonl is JSON over several lines"),
+            (1, '{"', "eval.jsonl:1 is not JSON"),
             (1, "{}", 'eval.jsonl:1 has no "evaluation"'),
             (1, '{"evaluation": {"title": "x"}}', "eval.jsonl:1: about is missing"),
             (1, '{"evaluation": {"title": 3}}', "eval.jsonl:1: title is to be a text"),
