@@ -502,6 +502,7 @@ class WorkerPool:
     ) -> None:
         progress, engine = self.progress, self.engine
         planning = planning_context(engine.model, self.context)
+        finishing: asyncio.Task[None] | None = None
         for task in tasks:
             if engine.stopped:
                 return
@@ -521,8 +522,11 @@ class WorkerPool:
                 # The task was interrupted; it is tried again when the run is resumed.
                 return
             put_row(self.store, progress.run, task, row)
+            if finishing:
+                # A task without a call would not wait for anything, and the loop would do no more.
+                await finishing
             # The next task starts meanwhile, so that one commit has this row and its first calls.
-            group.create_task(self._finish(row, done))
+            finishing = group.create_task(self._finish(row, done))
 
     async def _finish(self, row: dict[str, Any], done: Callable[[dict[str, Any]], None]) -> None:
         progress, engine = self.progress, self.engine
