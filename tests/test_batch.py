@@ -740,6 +740,11 @@ def test_runs_are_listed_shown_and_compared(serve: Any):
     batch()
     told = call("runs", "diff", first, "last")
     assert "1 question in both, 1 answered differently; 1 only in the first, 1 only" in told.out
+    # The same answer may count as wrong now.
+    write(question("a", gold="Rusk"))
+    names.append(json.loads(batch("--no-cache", "--restart", "--json").out)["run"])
+    told = call("runs", "diff", *names[1:]).out
+    assert re.search(r"^a +It was late in .+ → It was late in .+ wrong$", told, re.M)
 
 
 def test_the_list_of_runs_says_which_came_to_no_answer(serve: Any):
