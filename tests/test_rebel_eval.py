@@ -28,6 +28,7 @@ from pearl.runtime.calls import Caller, Entry, Journal
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import run_strategy
 from pearl.runtime.trace import as_plan, branch_lines, read_tree
+from pearl.strategies.preparation import prepare
 from pearl.strategies.rebel import rebel
 from pearl.strategies.registry import OWN_TOOLS
 from pearl.tools.declared import load_tools
@@ -277,3 +278,6 @@ def test_neither_tools_nor_recursion_leaves_what_the_model_knows():
     write_rows("celebrities.json", {"Question": FILM, "Answer": ["Quistholm"], "category": "x"})
     closed = call("eval", "celebrities", "--data", "celebrities.json", *options, *told)
     assert (closed.code, closed.json["exact_match"]) == (0, 1.0)
+    # The notice that tools stand in place of a search is for those who have some.
+    assert prepare("rebel", "m", tools="tools.toml").notice == OWN_TOOLS
+    assert prepare("rebel", "m", tools="none").notice == ""

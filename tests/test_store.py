@@ -21,12 +21,15 @@ import pytest
 from sqlalchemy import Connection, func, insert, inspect, select, update
 
 from pearl.jobs.progress import uninterrupted
-from pearl.jobs.workers import RowsFile
+from pearl.jobs.workers import JobProgress, RowsFile, Task, WorkerPool
 from pearl.lang.errors import InputError
 from pearl.models.base import ModelError, Reply, Request, Usage
 from pearl.models.middleware.budget import Amount, Ceiling
+from pearl.models.middleware.stack import start_engine
 from pearl.models.recorded import load_recording
+from pearl.models.routing import choose_model
 from pearl.runtime.calls import Entry
+from pearl.runtime.context import UNLIMITED
 from pearl.store import cache, history, statements
 from pearl.store.database import DisplacedError, is_dead, new_owner, open_database, writing
 from pearl.store.history import (
@@ -108,6 +111,31 @@ def script(text: str, *args: str, **more: Any) -> subprocess.Popen[str]:
     """A process of its own that uses the store."""
     words = [sys.executable, "-c", text, *args]
     return Fork(words, stdout=subprocess.PIPE, text=True, **more)
+
+
+def test_questions_without_calls_do_not_run_ahead_of_their_rows(place: str):
+    async def work(task: Task[None], _: Any) -> dict[str, Any]:
+        return {"id": task.id, "status": "answered"}
+
+    async def scenario(store: Store) -> None:
+        taken, done, ahead = list[str](), list[str](), list[int]()
+
+        def tasks() -> Iterator[Task[None]]:
+            for at in range(100):
+                taken.append(str(at))
+                yield Task(str(at), at, "key", "", None)
+
+        def tell(row: dict[str, Any]) -> None:
+            done.append(row["id"])
+            ahead.append(len(taken) - len(done))
+
+        engine = start_engine(choose_model("offline"), store)
+        progress = JobProgress(store.start("batch", {}), 100)
+        await WorkerPool(work, UNLIMITED, engine, store, 2, progress).do_all(tasks(), tell)
+        assert sorted(done) == sorted(taken)
+        assert max(ahead) <= 4
+
+    play(place, scenario)
 
 
 class TestClaims:

@@ -312,8 +312,10 @@ def diff(first: str, second: str, options: Options) -> None:
         )
     for pair in different:
         ends = [outcome(row) for row in (pair.first, pair.second)]
-        texts = (one_line(end["words"] or "") for end in ends)
-        same = sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(*texts, strict=False)))
+        texts = [one_line(end["words"] or "") for end in ends]
+        # Equal answers, of another score, are shown from their beginning.
+        letters = zip(*(texts if texts[0] != texts[1] else ()), strict=False)
+        same = sum(1 for _ in takewhile(lambda each: each[0] == each[1], letters))
         outcomes = (_in_short(end, same) for end in ends)
         click.echo(f"{printable(pair.id):20} {' → '.join(outcomes)}")
 

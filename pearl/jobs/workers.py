@@ -502,7 +502,7 @@ class WorkerPool:
     ) -> None:
         progress, engine = self.progress, self.engine
         planning = planning_context(engine.model, self.context)
-        last: asyncio.Task[None] | None = None
+        finishing: asyncio.Task[None] | None = None
         for task in tasks:
             if engine.stopped:
                 return
@@ -522,20 +522,19 @@ class WorkerPool:
                 # The task was interrupted; it is tried again when the run is resumed.
                 return
             put_row(self.store, progress.run, task, row)
-            if last is not None:
-                # Tasks that wait for nothing themselves would else all be done before a commit.
-                await last
+            progress.count_row(row)
+            if progress.cut_in_a_row >= CUT:
+                engine.stop(ModelError("length", f"{row['error']['message']} {SAME}"))
+            if finishing:
+                # A task without a call would not wait for anything, and the loop would do no more.
+                await finishing
             # The next task starts meanwhile, so that one commit has this row and its first calls.
-            last = group.create_task(self._finish(row, done))
+            finishing = group.create_task(self._finish(row, done))
 
     async def _finish(self, row: dict[str, Any], done: Callable[[dict[str, Any]], None]) -> None:
-        progress, engine = self.progress, self.engine
         await self.store.flush()
         try:
             done(row)
         except InputError as error:
-            engine.stop(ModelError("input", str(error)))
-        progress.count_row(row)
-        if progress.cut_in_a_row >= CUT:
-            engine.stop(ModelError("length", f"{row['error']['message']} {SAME}"))
-        progress.tell()
+            self.engine.stop(ModelError("input", str(error)))
+        self.progress.tell()

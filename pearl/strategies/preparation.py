@@ -34,6 +34,7 @@ from pearl.strategies.registry import (
     StrategySpec,
     find_strategy,
 )
+from pearl.tools.declared import NO_TOOLS
 
 NEEDS_MODEL = (
     "needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME, or use "
@@ -85,7 +86,7 @@ def prepare(
         raise InputError(lacking)
     folder = spec.demonstrations
     shown = demonstrations_for(library, demonstrations, folder) if folder else ()
-    return Prepared(spec, library, shown, settings, bool(tools))
+    return Prepared(spec, library, shown, settings, bool(tools) and tools != NO_TOOLS)
 
 
 def refuse_unused(prepared: Prepared, examples: int) -> None:

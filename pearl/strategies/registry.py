@@ -194,7 +194,7 @@ class Prepared:
         library: the actions that steps may call.
         demonstrations: examples for the model that writes the steps.
         settings: what else was chosen.
-        tools: whether tools were chosen, in place of a search of the document.
+        tools: whether there are tools to ask in place of a search of the document.
     """
 
     spec: StrategySpec
