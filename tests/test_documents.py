@@ -20,14 +20,18 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 
 import pearl
+from pearl.lang.ast import step_refs
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.library import load_library
+from pearl.lang.parser import parse
 from pearl.lang.source import START
+from pearl.lang.values import Pairs
 from pearl.prompts.calls import DOCUMENTS, WritePlan
 from pearl.prompts.render import document_block, render
 from pearl.retrieval import converters as documents
 from pearl.retrieval import text_cache
 from pearl.retrieval.converters import read_document, read_documents
+from pearl.runtime.evidence import evidence, evidence_key
 from tests.growth import assert_linear
 from tests.server import Serve
 from tests.services import Services
@@ -688,6 +692,18 @@ def test_a_sentence_that_two_documents_have_is_evidence_from_both(plan: str, two
     # A step that reads both at once quotes what stands there first.
     whole = call("run", "-", *two, "--json", stdin='a = FIND_EVENT(CTX, "the deposit")').json
     assert [one["document"] for one in whole["evidence"]] == [two[0]]
+
+
+def test_a_few_words_are_evidence_from_the_first_document_that_has_them(two: tuple[str, str]):
+    Path(two[0]).write_text("The term ends after 30 days.\n", encoding="utf-8")
+    Path(two[1]).write_text("Interest accrues after 30 days.\n", encoding="utf-8")
+    plan, document = parse(EACH).plan, read_documents(two)
+    [step] = [step.name for step in plan.steps if any(ref.maps for ref in step_refs(step))]
+    answers = tuple((f"CTX.{name}", "30 days") for name in two)
+    values: dict[str, Any] = {step: Pairs(answers), evidence_key(step): ["30 days"]}
+    assert [one.document for one in evidence(plan, values, [step], document)] == [two[0]]
+    values[evidence_key(step)] = ["after 30 days"]
+    assert [one.document for one in evidence(plan, values, [step], document)] == [*two]
 
 
 def test_the_mark_between_documents_is_in_no_prompt(two: tuple[str, str]):

@@ -202,12 +202,18 @@ def _documents_read(step: Step, values: Mapping[str, Value], document: Source) -
     return [_Part(span.start, Source("", document.at(span))) for span in spans if span]
 
 
-def _quotes(words: str, step: str, document: Source, read: Iterable[_Part]) -> list[Quote]:
-    """The quotes of some words in each document that its step read and that has them, as contracts
-    share whole sentences; or else anywhere."""
-    each = (_quotes_in(part, words, step, document) for part in read)
-    found = [quote for quotes in each for quote in quotes if quote.span]
-    return found or _quotes_in(_Part(0, document), words, step, document)
+def _quotes(words: str, step: str, document: Source, read: Sequence[_Part]) -> list[Quote]:
+    """The quotes of some words: in each document that its step read and that has them as they
+    stand, as contracts share whole sentences; or else in the first that has them, or anywhere."""
+    # Short words occur by chance.
+    shared = [part for part in read if len(words) >= SHORTEST and words in part.source.text]
+    if shared:
+        return [quote for part in shared for quote in _quotes_in(part, words, step, document)]
+    for part in read:
+        quotes = _quotes_in(part, words, step, document)
+        if quotes[0].span:
+            return quotes
+    return _quotes_in(_Part(0, document), words, step, document)
 
 
 def _quotes_in(part: _Part, words: str, step: str, document: Source) -> list[Quote]:
