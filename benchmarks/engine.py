@@ -184,7 +184,7 @@ def _print_goals(figures: dict[str, Any]) -> None:
     ours = figures["pearl"]
     for name, one in figures.items():
         if goal := PEERS[name].goal:
-            ratio = ours["plans_per_second"] / one["plans_per_second"]
+            ratio = round(ours["plans_per_second"] / one["plans_per_second"], 2)
             verdict = "reached" if ratio >= goal else "MISSED"
             print(f"Pearl is {ratio:.2f} × {PEERS[name].about} (goal {goal} ×: {verdict})")
     spent = 1000 * ours["cpu_seconds"] / ours["plans"]
