@@ -34,7 +34,6 @@ from pearl.strategies.registry import (
     StrategySpec,
     find_strategy,
 )
-from pearl.tools.declared import NO_TOOLS
 
 NEEDS_MODEL = (
     "needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME, or use "
@@ -86,7 +85,13 @@ def prepare(
         raise InputError(lacking)
     folder = spec.demonstrations
     shown = demonstrations_for(library, demonstrations, folder) if folder else ()
-    return Prepared(spec, library, shown, settings, bool(tools) and tools != NO_TOOLS)
+    asks_tools = False
+    if tools:
+        # Only here, as most questions load no tools.
+        from pearl.tools.declared import NO_TOOLS
+
+        asks_tools = tools != NO_TOOLS
+    return Prepared(spec, library, shown, settings, asks_tools)
 
 
 def refuse_unused(prepared: Prepared, examples: int) -> None:
