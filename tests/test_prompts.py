@@ -367,6 +367,11 @@ GOLDEN: dict[str, Call] = {
         ("[plot]", "the log"),
         OUTPUTS,
     ),
+    "correct_step": calls.CorrectStep(
+        replace(EXECUTE, action=LIBRARY.actions["CHECK_TRUE"]),
+        "Perhaps.",
+        "expected yes or no, got 'Perhaps.'",
+    ),
     "execute_step_list": replace(EXECUTE, action=LIBRARY.actions["FIND_ALL"], omitted=0.25),
     "map_answer": MAP,
     "map_answer_parts": replace(MAP, parts=(("Find the fire", "It burned."), (PLOT, "In May."))),

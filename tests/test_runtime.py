@@ -20,8 +20,9 @@ from pearl.lang.values import DecodeError, Pairs, Type, Value, decode, split_evi
 from pearl.lint.checker import check
 from pearl.models.base import ModelError, Reply, Request
 from pearl.models.middleware.stack import start_engine
-from pearl.prompts.calls import ExecuteStep, MapAnswer
+from pearl.prompts.calls import CorrectStep, ExecuteStep, MapAnswer
 from pearl.runtime.calls import Caller, Journal
+from pearl.runtime.context import Context
 from pearl.runtime.evidence import evidence, evidence_key
 from pearl.runtime.executor import Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, Strategy, run_strategy
@@ -192,6 +193,46 @@ def test_a_value_of_the_wrong_type_that_only_running_shows_names_its_step(
         run(plan, replies, library=library)
 
 
+def test_a_reply_of_the_wrong_type_is_sent_back_with_what_is_wrong():
+    plan = 'a = CHECK_TRUE(CTX, "it rains") : is it so'
+    finished, model, _ = run(plan, Scripted(["Perhaps.\n> Nobody lives in Rest.", "Yes.", "-"]))
+    assert finished.values["a"] is True
+    first, second = model.asked
+    assert isinstance(first.call, ExecuteStep)
+    assert second.call == CorrectStep(
+        first.call, "Perhaps.\n> Nobody lives in Rest.", "expected yes or no, got 'Perhaps.'"
+    )
+
+
+def test_a_model_that_repeats_its_correction_has_not_answered():
+    def repeat(_: object) -> str:
+        return model.asked[-1].messages[-1]["content"] if len(model.asked) > 1 else "3 or 4"
+
+    model = Scripted(repeat)
+    plan = "New actions:\n- COUNT_MEN(CTX) -> number : Count the men in CTX\n\na = COUNT_MEN(CTX)"
+    with pytest.raises(RunError, match="the model repeats what it was asked"):
+        run(plan, model)
+    assert [type(request.call) for request in model.asked] == [
+        ExecuteStep,
+        CorrectStep,
+        ExecuteStep,
+    ]
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_a_wrong_reply_that_comes_again_or_leaves_no_room_is_another_sample(room: bool):
+    """Three replies in all: of a correction where the window holds it, else of the call."""
+    model = Scripted(["Perhaps. " * 200] * 3)
+    step = parse('a = CHECK_TRUE(CTX, "it rains") : is it so').plan
+    window = Context("chunk", None if room else 800, 100)
+    caller = Caller(model.answer, model.identity, Journal(), context=window)
+    with pytest.raises(RunError, match="expected yes or no, got 'Perhaps"):
+        asyncio.run(run_strategy(GivenPlan(step), "?", Frame(DOCUMENT, load_library(), caller)))
+    kinds = [(type(request.call), request.sample) for request in model.asked]
+    mended = [(CorrectStep, 0), (CorrectStep, 1)]
+    assert kinds == [(ExecuteStep, 0), *(mended if room else [(ExecuteStep, 1), (ExecuteStep, 2)])]
+
+
 def test_the_journal_has_each_reply_before_it_is_used(tmp_path: Path):
     """When a second call starts, or a person's function, the first reply is on the disk already."""
     place = tmp_path / "s.db"
@@ -326,6 +367,7 @@ def test_an_option_is_read_only_where_one_is_named(
         ("```json\n[1, 2]\n```", "list", [1, 2]),
         ("- a\n2. b\n\n• c", "list", ["a", "b", "c"]),
         ("[]", "list", []),
+        ("Unknown: only 3 are named.", "number", "unknown"),
         (" as it is \n", "text", " as it is \n"),
         ('{"pairs": [["a", 1]]}', "pairs", Pairs((("a", 1),))),
         # The document's own words are no value of a kind.
@@ -339,7 +381,7 @@ def test_replies_are_read_as_the_type_an_action_returns(reply: str, kind: Type, 
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        ("unknown", "number"), ("3 or 4", "number"), ("maybe", "bool"), ("a: b", "pairs"),
+        ("3 or 4", "number"), ("maybe", "bool"), ("a: b", "pairs"),
         *(("> yes, in 1901", kind) for kind in ("bool", "number", "pairs")),
     ],
 )  # fmt: skip

@@ -27,6 +27,7 @@ from pearl.prompts.calls import (
     Call,
     CorrectFilled,
     CorrectPlan,
+    CorrectStep,
     ExecuteStep,
     FillSchema,
     LabelQuestion,
@@ -88,6 +89,7 @@ def test_each_call_goes_to_the_model_it_is_for():
     write = WritePlan(QUESTION, library)
     step = pearl.parse(PLAN).plan.steps[0]
     execute = ExecuteStep(None, library.actions["FIND_CHARACTER"], step, ())
+    own = replace(execute, action=replace(execute.action, model="careful"))
     read = FillSchema(load_schema("fsm_search"), ())
     split = FillSchema(load_schema("rebel_split"), ())
     answerers: list[tuple[Call, Model]] = [
@@ -102,7 +104,8 @@ def test_each_call_goes_to_the_model_it_is_for():
         (MapAnswer(QUESTION, "", ()), reader),
         (LabelQuestion(QUESTION, ()), reader),
         (execute, reader),
-        (replace(execute, action=replace(execute.action, model="careful")), careful),
+        (own, careful),
+        (CorrectStep(own, "", ""), careful),
     ]
     for call_, model in answerers:
         assert model_for(models, call_) is model

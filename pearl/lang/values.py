@@ -40,6 +40,10 @@ DEEPEST = 50
 """How deep lists may stand in lists."""
 
 
+UNKNOWN = "unknown"
+"""The output in place of a number, where the sources do not say it."""
+
+
 class DecodeError(ValueError):
     """A model's reply that does not hold a value of the type the action returns."""
 
@@ -178,6 +182,7 @@ _LINE_END = pattern("[\x85\u2028\u2029]")
 _BULLET = pattern(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _NUMBER = pattern(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _QUOTE = pattern(r"[ \t]*>[ \t]?(.*)")
+_UNKNOWN = pattern(rf"\W*{UNKNOWN}\b", re.IGNORECASE)
 _TRUTH = pattern(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
 
 
@@ -202,6 +207,9 @@ def decode(reply: str, returns: Type) -> Value:
         reply: what the model wrote; as a text, a reply without quotations is kept unchanged.
         returns: the type the action declares.
 
+    Returns:
+        The value; in place of a number that the sources do not say, the text `UNKNOWN`.
+
     Raises:
         DecodeError: the reply holds no such value.
     """
@@ -216,6 +224,8 @@ def decode(reply: str, returns: Type) -> Value:
             raise DecodeError(f"expected yes or no, got {_short(text)}")
         return match[1].lower() in ("yes", "true")
     if returns == "number":
+        if _UNKNOWN.match(text):
+            return UNKNOWN
         numbers = _NUMBER.findall(text)
         if len(numbers) != 1:
             raise DecodeError(f"expected one number, got {_short(text)}")

@@ -45,6 +45,7 @@ from pearl.passes.split_context import FINDINGS
 from pearl.prompts.calls import (
     CondenseActions,
     CorrectPlan,
+    CorrectStep,
     ExecuteStep,
     MapAnswer,
     MineActions,
@@ -104,7 +105,8 @@ class Offline:
                 return Reply(write(call))
             case CorrectPlan(write=WritePlan() as call) | RefinePlan(write=call):
                 return Reply(write_shortest(call))
-            case ExecuteStep(document=document) as call:
+            case (ExecuteStep() as call) | CorrectStep(step=call):
+                document = call.document
                 if document and len(document.text) > LONG:
                     return Reply(await _in_thread(call))
                 return Reply(carry_out(call))

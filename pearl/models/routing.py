@@ -104,6 +104,8 @@ def model_for(model: Model, call: calls.Call) -> Model:
             return model.planner
         case calls.CorrectFilled():
             return model_for(model, call.fill)
+        case calls.CorrectStep():
+            return model_for(model, call.step)
         case calls.FillSchema() if call.model:
             return model.actions.get(call.model, model.reader)
         case calls.FillSchema() if call.schema.plans:

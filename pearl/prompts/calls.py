@@ -132,6 +132,9 @@ class ContinuePlan:
 STEP_TASK = "Carry out one step of a plan"
 """The task that the prompt of each step names."""
 
+REFUSED = "That reply cannot be used"
+"""How the prompt begins that sends a reply to a step back."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExecuteStep:
@@ -168,6 +171,21 @@ class ExecuteStep:
         for name, _, _ in self.outputs:
             texts = [text.replace(f"[{name}]", " ") for text in texts]
         return texts
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectStep:
+    """Mend a reply to a step that holds no value of the type that the step's action returns.
+
+    Args:
+        step: the call that was answered.
+        reply: the rejected reply, unchanged.
+        complaint: what is wrong with it.
+    """
+
+    step: ExecuteStep
+    reply: str
+    complaint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +389,7 @@ Call: TypeAlias = (
     | CorrectPlan
     | ContinuePlan
     | ExecuteStep
+    | CorrectStep
     | MapAnswer
     | MineActions
     | CondenseActions

@@ -73,11 +73,7 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
         case calls.ContinuePlan():
             return _follow_up(call.write, call.begun, "continue_plan", call)
         case calls.ExecuteStep():
-            action, examples = call.action, _examples(call.action)
-            knows, copies = "knowledge" in action.traits, "verbatim" in action.traits
-            returns = KNOWN if knows else RETURNS[action.returns]
-            if copies and action.returns == "text":
-                returns = COPIED
+            action = call.action
             return _messages(
                 "execute_step",
                 action=action,
@@ -87,13 +83,17 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
                 arguments=_written(call),
                 named={f"[{name}]" for name, _, _ in call.outputs},
                 outputs=[(name, as_text(value), step) for name, value, step in call.outputs],
-                examples=examples,
-                returns=SHOWN if examples else returns,
-                knows=knows,
+                examples=_examples(action),
+                returns=_form(action),
+                knows="knowledge" in action.traits,
                 many=action.returns in ("list", "pairs"),
-                verbatim=copies,
+                verbatim="verbatim" in action.traits,
                 omitted=_percent(call.omitted) if call.omitted else "",
             )
+        case calls.CorrectStep(step=step):
+            quotes = step.document and "verbatim" not in step.action.traits
+            words = {"refused": calls.REFUSED, "returns": _form(step.action), "quotes": quotes}
+            return _follow_up(step, call.reply, "correct_step", call, **words)
         case calls.MapAnswer():
             options = [(calls.letter(at), option) for at, option in enumerate(call.options)]
             return _messages("map_answer", call=call, options=options)
@@ -148,13 +148,17 @@ def _tags(name: str) -> re.Pattern[str]:
 
 
 def _follow_up(
-    before: calls.Call, reply: str, name: str, call: calls.Call
+    before: calls.Call,
+    reply: str,
+    name: str,
+    call: calls.Call,
+    **values: Any,  # noqa: ANN401 - template values
 ) -> tuple[calls.Message, ...]:
     """The messages of an earlier call, its reply, and the call that follows up on it."""
     return (
         *render(before),
         {"role": "assistant", "content": reply},
-        {"role": "user", "content": _blocks(name, "user", call=call)[0]},
+        {"role": "user", "content": _blocks(name, "user", call=call, **values)[0]},
     )
 
 
@@ -223,6 +227,17 @@ def _environment() -> Environment:
     environment.filters["fenced"] = lambda text, name: fenced(name, text)
     environment.filters["offered"] = _offered
     return environment
+
+
+def _form(action: Action) -> str:
+    """The sentences that say which form the answer of an action is to have."""
+    if isinstance(action.body, Prompt) and action.body.examples:
+        return SHOWN
+    if "knowledge" in action.traits and action.returns in ("text", "any"):
+        return KNOWN
+    if "verbatim" in action.traits and action.returns == "text":
+        return COPIED
+    return RETURNS[action.returns]
 
 
 def _examples(action: Action) -> list[tuple[str, str]]:

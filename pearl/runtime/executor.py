@@ -63,7 +63,8 @@ from pearl.lang.values import (
 )
 from pearl.models.base import ModelError
 from pearl.models.middleware.cache import Keep
-from pearl.prompts.calls import STEP_TASK, ExecuteStep
+from pearl.prompts.calls import REFUSED, STEP_TASK, Call, CorrectStep, ExecuteStep
+from pearl.prompts.render import render
 from pearl.retrieval.terms import sentences
 from pearl.retrieval.text_splitter import LabelError, part
 from pearl.runtime.binding import (
@@ -230,7 +231,7 @@ class Frame:
         return replace(self, caller=caller, within=within, plan=Plan(()), given=given)
 
 
-SAMPLES = 3
+REPLIES = 3
 """The most replies to a step, where none has a value of the type that is wanted."""
 
 
@@ -484,8 +485,8 @@ async def _run_prompt(
     path: str,
     frame: Frame,
 ) -> Output:
-    """The output of an action that the model carries out; after a reply of the wrong type, another
-    one is asked for."""
+    """The output of an action that the model carries out; after a reply of the wrong type, the
+    model is told what is wrong and asked again."""
     document, omitted = _read_by(label, frame), 0.0
     # One of several documents is a whole one, of which nothing is omitted; a part is not.
     if document not in (None, frame.document) and not read_name(label or ""):
@@ -511,8 +512,11 @@ async def _run_prompt(
     )
     if left_out:
         frame.caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
-    for sample in range(SAMPLES):
-        reply = await frame.caller(call, path, sample)
+    asked: list[Call] = []
+    current: Call = call
+    while True:
+        reply = await frame.caller(current, path, asked.count(current))
+        asked.append(current)
         text = reply.text
         if not reply.complete:
             text = _whole_lines(text) if read_label(label or "") else ""
@@ -523,11 +527,19 @@ async def _run_prompt(
                 raise StepError("length", cause)
             # The other parts were paid for, and the merge has no room for longer replies.
             frame.caller.journal.decide(f"{CUT}/{path.removeprefix('step/')}", len(text))
+        # Small models may repeat their prompt as the answer.
+        read = document.text if document else ""
+        repeated = any(words in text and words not in read for words in (STEP_TASK, REFUSED))
         try:
+            if repeated:
+                raise DecodeError("the model repeats what it was asked")
             return _read(text, action, document)
         except DecodeError as error:
-            wrong = error
-    raise wrong
+            if len(asked) == REPLIES:
+                raise
+            correction = CorrectStep(call, text, str(error))
+            anew = repeated or not frame.caller.context.holds(render(correction))
+            current = call if anew else correction
 
 
 CUT = "cut-reply"
@@ -558,10 +570,7 @@ _TAGGED = re.compile(r"\s*<answer>\n?(.*?)\n?</answer>", re.DOTALL)
 
 def _read(reply: str, action: Action, document: Source | None) -> Output:
     """The value of a reply, and its quotations; what a ``verbatim`` action copies is both. A
-    `DecodeError` where it holds no value of the action's type, or repeats the prompt."""
-    # Small models may repeat their prompt as the answer.
-    if STEP_TASK in reply and not (document and STEP_TASK in document.text):
-        raise DecodeError("the model repeats what it was asked")
+    `DecodeError` where it holds no value of the action's type."""
     if isinstance(action.body, Prompt) and action.body.examples:
         # In the prompt, the answers of examples stand in these tags, which models copy.
         tagged = _TAGGED.match(reply)
