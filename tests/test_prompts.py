@@ -24,7 +24,7 @@ from pearl.models.base import call_key
 from pearl.models.offline import Offline
 from pearl.prompts import calls
 from pearl.prompts.calls import Call, CorrectPlan, Demonstration, ExecuteStep, MapAnswer, WritePlan
-from pearl.prompts.render import RETURNS, _blocks, fenced, load_schema, render
+from pearl.prompts.render import KNOWN, RETURNS, _blocks, fenced, load_schema, render
 from pearl.runtime.calls import Caller, Journal
 from pearl.strategies.decomp import as_decomposition
 from pearl.strategies.pearl import load_demonstrations
@@ -66,6 +66,14 @@ def test_every_type_has_its_form_of_answer(returns):
     # As many sentences as there are items, where there are items.
     assert ("copy the one to four sentences" in shown) is (returns not in ("list", "pairs"))
     assert ("copy for each item the sentence" in shown) is (returns in ("list", "pairs"))
+
+
+@pytest.mark.parametrize("returns", TYPES)
+def test_an_action_that_may_answer_from_knowledge_keeps_the_form_of_its_type(returns):
+    tells = replace(REASON, returns=returns, traits=frozenset({"knowledge"}))
+    shown = text(replace(EXECUTE, action=tells))
+    assert (KNOWN if returns in ("text", "any") else RETURNS[returns]) in shown
+    assert "Your only sources" not in shown
 
 
 def test_what_is_copied_out_has_no_length():
