@@ -5,10 +5,14 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.attack_calls import crash, uninterrupted
 from benchmarks.stub import Stub
 from tests.batches import Batch, ended, held, interrupt, settled, until, write_batch
+
+if TYPE_CHECKING:
+    from tests.postgres import Server
 
 pytest_plugins = ["tests.postgres"]
 
@@ -34,6 +38,23 @@ def test_killed_where_replies_are_the_runs_own(tmp_path: Path):
 
 def test_killed_on_postgresql(tmp_path: Path, database: str):
     killed(tmp_path, database, 2, 8)
+
+
+def test_a_server_that_restarts_is_waited_for(tmp_path: Path, postgres: Server, database: str):
+    """For a second it has no connection, and takes none."""
+    name = database.rpartition("/")[2]
+    ask = postgres.connection.execute
+    with Stub(latency=LATENCY) as stub:
+        batch = write_batch(tmp_path, 10, stub, database)
+        process = batch.start()
+        assert until(lambda: stub.stats()["completed"] >= 10, process)
+        ask(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        time.sleep(1)
+        ask(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        done = ended(process)
+        assert done.code == 0, done.err
+        assert (stub.stats()["again"], len(batch.rows())) == (0, 10)
 
 
 def test_ctrl_c_lets_calls_finish_and_names_the_command_to_go_on(tmp_path: Path):

@@ -41,8 +41,12 @@ seconds, and SQLite would move these into the file within a commit, for which al
 SILENT = 60.0
 """The most seconds to wait for an answer of a server, which may be gone without a word."""
 
-TRIES = 4
-"""The most tries of a transaction that is blocked by another process."""
+IN_FILE = (0.0, 0.0, 0.0)
+"""Seconds before each further try of a transaction that another process blocks. In a file, the
+driver itself has waited for the lock."""
+
+ON_SERVER = (0.0, 1.0, 2.0, 4.0)
+"""The same on a server, which may be restarting: its first further try is for a deadlock."""
 
 
 class _Change(NamedTuple):
@@ -65,6 +69,8 @@ class Writer(ABC):
         heartbeat: a change, with its payload, that is made every ten seconds
             while the event loop or the thread runs.
     """
+
+    _pauses: Sequence[float] = IN_FILE
 
     def __init__(self, engine: Engine, heartbeat: tuple[Work, Any]) -> None:
         self._engine = engine
@@ -129,7 +135,7 @@ class Writer(ABC):
 
     def _transaction(self, groups: dict[Work, list[_Change]], answers: dict[int, Any]) -> None:
         driver = self._engine.dialect.loaded_dbapi
-        for remaining in reversed(range(TRIES)):
+        for pause in (*self._pauses, None):
             try:
                 with self._connection() as connection, connection.begin():
                     for work, changes in groups.items():
@@ -138,8 +144,9 @@ class Writer(ABC):
                             answers.update(zip(map(id, changes), results, strict=True))
             except (OperationalError, driver.OperationalError):
                 # After a deadlock, or a lock held for long, the transaction has been rolled back.
-                if not remaining:
+                if pause is None:
                     raise
+                time.sleep(pause)
             else:
                 return
 
@@ -265,6 +272,8 @@ class LoopWriter(Writer):
 
 class ThreadWriter(Writer):
     """Commits in a thread of its own, for a database that is reached over a network."""
+
+    _pauses = ON_SERVER
 
     def __init__(self, engine: Engine, heartbeat: tuple[Work, Any]) -> None:
         super().__init__(engine, heartbeat)
