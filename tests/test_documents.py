@@ -694,6 +694,23 @@ def test_a_sentence_that_two_documents_have_is_evidence_from_both(plan: str, two
     assert [one["document"] for one in whole["evidence"]] == [two[0]]
 
 
+def test_a_sentence_is_evidence_from_the_document_that_the_quoting_call_read(
+    two: tuple[str, str], serve: Serve
+):
+    """As the answer has it, and later the run's page, its trace and a replay of that."""
+    for name in two:
+        Path(name).write_text(f"{BOTH}\n", encoding="utf-8")
+    serve(lambda body: f"Shared.\n> {BOTH}" if "# a.letter.md" in str(body) else "None.")
+    told = call("run", "-", *two, "--json", "--model", "m", stdin=EACH).json["evidence"]
+    assert [(one["document"], one["line"]) for one in told] == [("a.letter.md", 1)]
+    trace = call("trace", "last").out
+    assert f'# evidence deposits = {{"pairs":[["{NAMED}","{BOTH}"]]}}' in trace
+    assert call("replay", "-", stdin=trace).code == 0
+    assert call("runs", "show", "last", "--html", "run.html").code == 0
+    page = Path("run.html").read_text(encoding="utf-8")
+    assert ("a.letter.md, line 1" in page, "lease.txt, line" in page) == (True, False)
+
+
 def test_a_few_words_are_evidence_from_the_first_document_that_has_them(two: tuple[str, str]):
     Path(two[0]).write_text("The term ends after 30 days.\n", encoding="utf-8")
     Path(two[1]).write_text("Interest accrues after 30 days.\n", encoding="utf-8")

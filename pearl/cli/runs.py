@@ -478,6 +478,7 @@ def trace_command(run: str, options: Options) -> None:
     The text is a plan: pearl lint checks it, pearl replay runs it again on its values.
     """
     from pearl.lang.printer import print_plan
+    from pearl.lang.values import to_json
     from pearl.runtime.trace import read_trace
 
     if not run.strip():
@@ -492,7 +493,7 @@ def trace_command(run: str, options: Options) -> None:
             "run": name,
             "plan": print_plan(trace.plan),
             "values": values,
-            "evidence": trace.evidence,
+            "evidence": {name: to_json(quotes) for name, quotes in trace.evidence.items()},
             "answer": trace.answer,
             "failed": trace.failed or None,
         }

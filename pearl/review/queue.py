@@ -23,7 +23,7 @@ from pearl.lang.parser import parse
 from pearl.lang.rows import lines_of, read_row
 from pearl.lang.source import Source, files_below, read_source
 from pearl.lang.text import one_line
-from pearl.lang.values import digest
+from pearl.lang.values import digest, to_json
 from pearl.retrieval.converters import SEVERAL
 from pearl.runtime.calls import Entry
 from pearl.runtime.trace import is_trace, read_trace
@@ -415,7 +415,7 @@ def read_run(item: QueuedPlan, engine: Engine, folders: Folders) -> RunView:
             trace = read_trace(source)
     if trace is not None:
         values = [(f"value/{path.removeprefix('step/')}", v) for path, v in trace.values.items()]
-        quotes = [(f"evidence/{name}", lines) for name, lines in trace.evidence.items()]
+        quotes = [(f"evidence/{name}", to_json(lines)) for name, lines in trace.evidence.items()]
         frame = _frame([("plan", item.text), *values, *quotes])
         lines = (line for line in item.text.split("\n") if line.startswith("# document: "))
         return _view(

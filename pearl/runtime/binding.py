@@ -64,11 +64,12 @@ class StepError(Exception):
 
 
 class Output(NamedTuple):
-    """A step's output, and the lines of the document that it quotes as evidence; None where these
-    are not known, and may stand in the output's own words."""
+    """A step's output, and the list of lines that it quotes as evidence, in pairs with the document
+    where it read one of several; None where these are not known, and may stand in the output's own
+    words."""
 
     value: Value
-    evidence: Sequence[str] | None = None
+    evidence: Value | None = None
 
 
 class Item(NamedTuple):
@@ -272,7 +273,7 @@ async def carry_out(
     else:
         value = from_json(await run())
     if not document or "verbatim" not in action.traits:
-        return Output(value, ())
+        return Output(value, [])
     return Output(value, [line for line in as_text(value).splitlines() if document.find(line)])
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from pearl.lang.ast import Literal, Plan, Step
 from pearl.lang.builtins import read_name
@@ -89,10 +89,33 @@ def evidence_key(step: str) -> str:
     return f"evidence {step}"
 
 
+class Quotation(NamedTuple):
+    """Words that a step quotes, and the label of the document that it read, ``CTX.lease.pdf``; an
+    empty one where the step read them all, or that is not known."""
+
+    step: str
+    words: str
+    read: str = ""
+
+
+def pairs_of(quotes: Value) -> list[tuple[str, str]]:
+    """Quotations as a step keeps them, each with the label of the document that it read."""
+    if isinstance(quotes, Pairs):
+        return [(as_text(read), as_text(words)) for read, words in quotes]
+    return [("", line) for line in as_text(quotes).splitlines()]
+
+
+def joined(pairs: Iterable[tuple[str, str]]) -> list[Value] | Pairs:
+    """Quotations as a step keeps them, each once: in pairs with the label of the document that was
+    read, if any has one."""
+    pairs = dict.fromkeys(pairs)
+    return Pairs(tuple(pairs)) if any(read for read, _ in pairs) else [words for _, words in pairs]
+
+
 def quoted(
     plan: Plan, values: Mapping[str, Value], ends: Sequence[str], document: Source | None = None
-) -> list[tuple[str, str]]:
-    """The quotations behind some outputs, each with the name of its step.
+) -> list[Quotation]:
+    """The quotations behind some outputs.
 
     They are the outputs' own; where there are none, those of the steps they were made from.
 
@@ -104,19 +127,19 @@ def quoted(
             in any case.
     """
     needs = dependencies(plan.steps)
-    quotes: list[tuple[str, str]] = []
+    quotes: list[Quotation] = []
     names = list(ends)
     visited: set[str] = set()
-    spoken: list[tuple[str, str]] = []
+    spoken: list[Quotation] = []
     while names:
         for name in names:
             own_quotes = values.get(evidence_key(name))
             # An output that is known to quote nothing is not searched for quotations.
             value = "" if own_quotes == [] else values.get(name, "")
             text = as_text(value)
-            lines = as_text(own_quotes or []).splitlines()
-            lines += [match[1].strip() for match in _LINE.finditer(text)] if ">" in text else []
-            quotes += ((name, line) for line in lines)
+            quotes += (Quotation(name, words, read) for read, words in pairs_of(own_quotes or []))
+            lines = [match[1].strip() for match in _LINE.finditer(text)] if ">" in text else []
+            quotes += (Quotation(name, line) for line in lines)
             marked = document and ('"' in text or "“" in text)
             # The items of a list may be passages, in which others speak.
             answers = [answer for _, answer in value] if isinstance(value, Pairs) else [value]
@@ -124,14 +147,14 @@ def quoted(
             for match in _QUOTED.finditer(without_quotes(text)) if own_words else ():
                 words = (match[1] or match[2]).strip()
                 if document and _located(_Part(0, document), words, name, document).span:
-                    spoken.append((name, words))
+                    spoken.append(Quotation(name, words))
         if quotes:
             break
         visited.update(names)
         inputs = dict.fromkeys(source for name in names for source in needs.get(name, ()))
         names = [name for name in inputs if name not in visited]
-    quoted_text = "\n".join(line for _, line in quotes)
-    return quotes + [pair for pair in spoken if pair[1] not in quoted_text]
+    quoted_text = "\n".join(quote.words for quote in quotes)
+    return quotes + [quote for quote in spoken if quote.words not in quoted_text]
 
 
 def evidence(
@@ -153,10 +176,11 @@ def evidence(
     steps = {step.name: step for step in (ran or plan).steps}
     read: dict[str, list[_Part]] = {}
     quotes: dict[tuple[str | None, str], Quote] = {}
-    for step, words in quoted(plan, values, ends, document):
+    for step, words, label in quoted(plan, values, ends, document):
         if step not in read:
             read[step] = _documents_read(steps[step], values, document) if step in steps else []
-        for quote in _quotes(words, step, document, read[step]):
+        parts = _parts([label], document) or read[step]
+        for quote in _quotes(words, step, document, parts):
             quotes.setdefault((quote.document, quote.text), quote)
     text = "\n".join(as_text(values.get(name, "")) for name in ends)
     if quotes and only_quotes(text, quotes.values()):
@@ -197,6 +221,11 @@ def _documents_read(step: Step, values: Mapping[str, Value], document: Source) -
     through = [key for key, _ in value] if isinstance(value, Pairs) else value
     named = [arg.value for arg in step.args if isinstance(arg, Literal)]
     labels = [*named, *(through if isinstance(through, list) else ())]
+    return _parts(labels, document)
+
+
+def _parts(labels: Iterable[Value], document: Source) -> list[_Part]:
+    """Those of several documents that labels name."""
     names = dict.fromkeys(read_name(label) for label in labels if isinstance(label, str))
     spans = dict.fromkeys(document.named(name) for name in names if name)
     return [_Part(span.start, Source("", document.at(span))) for span in spans if span]

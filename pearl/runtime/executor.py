@@ -84,7 +84,7 @@ from pearl.runtime.binding import (
     value_of,
 )
 from pearl.runtime.calls import Caller, Entry, SchemaError
-from pearl.runtime.evidence import evidence_key, quoted
+from pearl.runtime.evidence import evidence_key, joined, pairs_of, quoted
 from pearl.runtime.fitting import fit_call
 
 
@@ -296,8 +296,8 @@ async def execute(
             results[step.name] = value
             frame.caller.journal.decide(f"value/{step.name}", to_json(value))
             if quotes is not None:
-                results[evidence_key(step.name)] = list(quotes)
-                frame.caller.journal.decide(f"evidence/{step.name}", list(quotes))
+                results[evidence_key(step.name)] = quotes
+                frame.caller.journal.decide(f"evidence/{step.name}", to_json(quotes))
         except (ModelError, StepError) as error:
             failures[step.name] = StepFailure(step.name, error.reason, str(error))
         except tuple(_REASONS) as error:
@@ -318,7 +318,7 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
     references = step_refs(step)
     for name in {ref.name for ref in references if ref.mode is Mode.EVIDENCE}:
         # The evidence of a step that quotes nothing, as a merge, is that of its inputs.
-        lines: list[Value] = [quote for _, quote in quoted(frame.plan, values, [name])]
+        lines: list[Value] = [quote.words for quote in quoted(frame.plan, values, [name])]
         values = {**values, evidence_key(name): lines}
 
     async def call(item: Item | None, path: str) -> Output:
@@ -350,8 +350,8 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
     # If a filter keeps any items, what was quoted for the others is no evidence.
     kept = [answer for answer in sound if ref.mode.startswith("where") and answer.value is True]
     quoted_lines = [answer.evidence for answer in kept or sound]
-    quotes = tuple(dict.fromkeys(chain.from_iterable(each or () for each in quoted_lines)))
-    nothing = () if sound and all(each == () for each in quoted_lines) else None
+    quotes = joined(chain.from_iterable(pairs_of(each or []) for each in quoted_lines))
+    nothing: Value | None = [] if sound and all(each == [] for each in quoted_lines) else None
     value = join_answers(ref.mode, items, [answer.value for answer in sound])
     return Output(value, quotes or nothing)
 
@@ -386,7 +386,7 @@ async def _run_call(
             if name == "documents":
                 inputs = [Given(Ref(DOCUMENT), [*frame.document.documents])]
             names = [ref.name for ref in step_refs(step) if ref.name != DOCUMENT]
-            return Output(function(inputs), () if _quote_nothing(names, values) else None)
+            return Output(function(inputs), [] if _quote_nothing(names, values) else None)
         case Solver(name=name):
             solve = handlers.solvers.get(name)
             if solve is None:
@@ -405,8 +405,8 @@ async def _run_call(
             ends = outputs(plan)
             results = [values[name] for name in ends]
             value = results[0] if len(results) == 1 else "\n\n".join(map(as_text, results))
-            quotes = [quote for _, quote in quoted(plan, values, ends)]
-            nothing = () if _quote_nothing(ends, values) else None
+            quotes = joined((quote.read, quote.words) for quote in quoted(plan, values, ends))
+            nothing: Value | None = [] if _quote_nothing(ends, values) else None
             output = Output(value, quotes or nothing)
         case Decomposed():
             if handlers.decompose is None:
@@ -528,18 +528,21 @@ async def _run_prompt(
             # The other parts were paid for, and the merge has no room for longer replies.
             frame.caller.journal.decide(f"{CUT}/{path.removeprefix('step/')}", len(text))
         # Small models may repeat their prompt as the answer.
-        read = document.text if document else ""
-        repeated = any(words in text and words not in read for words in (STEP_TASK, REFUSED))
+        own_words = document.text if document else ""
+        repeated = any(words in text and words not in own_words for words in (STEP_TASK, REFUSED))
         try:
             if repeated:
                 raise DecodeError("the model repeats what it was asked")
-            return _read(text, action, document)
+            value, quotes = _read(text, action, document)
         except DecodeError as error:
             if len(asked) == REPLIES:
                 raise
             correction = CorrectStep(call, text, str(error))
             anew = repeated or not frame.caller.context.holds(render(correction))
             current = call if anew else correction
+        else:
+            read = label if label and read_name(label) else ""
+            return Output(value, joined((read, quote) for quote in quotes) or None)
 
 
 CUT = "cut-reply"
@@ -568,7 +571,7 @@ def _origin(step: Step) -> str:
 _TAGGED = re.compile(r"\s*<answer>\n?(.*?)\n?</answer>", re.DOTALL)
 
 
-def _read(reply: str, action: Action, document: Source | None) -> Output:
+def _read(reply: str, action: Action, document: Source | None) -> tuple[Value, list[str]]:
     """The value of a reply, and its quotations; what a ``verbatim`` action copies is both. A
     `DecodeError` where it holds no value of the action's type."""
     if isinstance(action.body, Prompt) and action.body.examples:
@@ -578,7 +581,7 @@ def _read(reply: str, action: Action, document: Source | None) -> Output:
     value, quotes = decode(reply, action.returns), split_evidence(reply)[1]
     if "verbatim" in action.traits and document:
         if quotes and isinstance(value, str):
-            return Output("\n".join(quotes), quotes)
+            return "\n".join(quotes), quotes
         lines = as_text(value).splitlines()
         quotes = quotes or [line for line in lines if document.find(line)]
-    return Output(value, quotes or None)
+    return value, quotes

@@ -42,6 +42,7 @@ from pearl.lang.rows import lines_of, plan_row
 from pearl.lang.source import START, Source, full_name
 from pearl.lang.text import one_line
 from pearl.lang.values import (
+    DecodeError,
     Value,
     as_text,
     canonical_json,
@@ -173,7 +174,7 @@ class Trace:
     replies: dict[str, str]
     answer: str | None
     values: dict[str, Any] = field(default_factory=dict)
-    evidence: dict[str, list[str]] = field(default_factory=dict)
+    evidence: dict[str, Value] = field(default_factory=dict)
     failed: str = ""
 
     @property
@@ -266,7 +267,7 @@ def read_trace(source: Source) -> Trace:
     """
     replies: dict[str, str] = {}
     values: dict[str, Any] = {}
-    evidence: dict[str, list[str]] = {}
+    evidence: dict[str, Value] = {}
     answer: str | None = None
     failed = ""
     for number, line in enumerate(source.text.split("\n"), 1):
@@ -284,7 +285,10 @@ def read_trace(source: Source) -> Trace:
             values[f"step/{name}"] = value
             replies[f"step/{name}"] = json_as_text(value)
         elif kind == "evidence":
-            evidence[name] = [str(quote) for quote in value] if isinstance(value, list) else []
+            try:
+                evidence[name] = from_json(value)
+            except DecodeError as error:
+                raise InputError(f"{source.name}:{number}: {error}.") from None
         else:
             answer = json_as_text(value)
     return Trace(source, replies, answer, values, evidence, failed)
@@ -406,9 +410,7 @@ async def _execute(plan: Plan, record: Trace, library: Library) -> str:
     room = Room(sys.maxsize, sys.maxsize)
     actions = _complete(plan, library)
     frame = Frame(document, actions, caller, handlers=handlers, plan=plan, room=room)
-    start: dict[str, Value] = {
-        evidence_key(name): [*lines] for name, lines in record.evidence.items()
-    }
+    start = {evidence_key(name): quotes for name, quotes in record.evidence.items()}
     values, failures = await execute(frame, plan.steps, start)
     if failures:
         raise InputError(failures[0].cause)

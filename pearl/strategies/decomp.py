@@ -25,7 +25,7 @@ from pearl.models.base import Reply
 from pearl.prompts.calls import Call, CorrectPlan, Decomposition, NextStep
 from pearl.runtime.binding import Output, StepError
 from pearl.runtime.calls import Caller
-from pearl.runtime.evidence import quoted
+from pearl.runtime.evidence import joined, quoted
 from pearl.runtime.executor import STEPS, Frame
 from pearl.runtime.loop import Return, Run, RunError, Steps, run_strategy
 from pearl.runtime.planner_prompt import Planning, ask_planner
@@ -134,8 +134,8 @@ async def decompose(action: Action, args: Sequence[tuple[str, Given]], frame: Fr
         raise StepError(reason, str(error)) from None
     ends = finished.outputs
     value = finished.values[ends[0]] if len(ends) == 1 else finished.text
-    quotes = [quote for _, quote in quoted(finished.plan, finished.values, ends)]
-    return Output(value, quotes or None)
+    quotes = quoted(finished.plan, finished.values, ends)
+    return Output(value, joined((quote.read, quote.words) for quote in quotes) or None)
 
 
 def as_decomposition(plan: Plan) -> Decomposition:
