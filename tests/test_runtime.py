@@ -151,6 +151,15 @@ def test_an_item_that_fails_does_not_cut_its_siblings_off():
     assert done == ["step/b[1]", "step/b[2]"]
 
 
+def test_an_item_of_which_a_reply_cannot_be_used_is_named():
+    replies = {"step/a": '["Ada", "Bo"]', "step/b[0]": "yes", "step/b[1]": "Perhaps"}
+    plan = 'a = FIND_ALL(CTX, "men")\nb = CHECK_TRUE(CTX, "{where a} came")'
+    named = "Step b has no output: for the item Bo: expected yes or no, got 'Perhaps'"
+    with pytest.raises(RunError, match=named) as caught:
+        run(plan, replies)
+    assert caught.value.failures[0].reason == "reply"
+
+
 def test_a_failed_step_skips_what_needs_it_and_leaves_the_rest():
     journal = Journal()
     plan = """

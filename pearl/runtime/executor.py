@@ -49,7 +49,7 @@ from pearl.lang.graph import dependencies, outputs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call
 from pearl.lang.source import Source
-from pearl.lang.text import counted
+from pearl.lang.text import counted, one_line, shorten
 from pearl.lang.values import (
     DecodeError,
     Type,
@@ -255,14 +255,16 @@ class StepFailure:
     cause: str
 
 
-_REASONS: Mapping[type[Exception], str] = {
-    DecodeError: "reply",
-    SchemaError: "reply",
-    BindError: "value",
-    BuiltinError: "value",
-    LabelError: "value",
-}
-"""The reason of a step's failure, for errors that have no ``reason`` of their own."""
+_VALUE_ERRORS = (BindError, BuiltinError, LabelError)
+_FAILURES = (ModelError, StepError, DecodeError, SchemaError, *_VALUE_ERRORS)
+"""The errors for which a step has no output; any other is a fault of Pearl."""
+
+
+def _reason(error: Exception) -> str:
+    """The reason of a step's failure: the error's own, if it has one."""
+    if isinstance(error, ModelError | StepError):
+        return error.reason
+    return "value" if isinstance(error, _VALUE_ERRORS) else "reply"
 
 
 async def execute(
@@ -298,10 +300,8 @@ async def execute(
             if quotes is not None:
                 results[evidence_key(step.name)] = quotes
                 frame.caller.journal.decide(f"evidence/{step.name}", to_json(quotes))
-        except (ModelError, StepError) as error:
-            failures[step.name] = StepFailure(step.name, error.reason, str(error))
-        except tuple(_REASONS) as error:
-            failures[step.name] = StepFailure(step.name, _REASONS[type(error)], str(error))
+        except _FAILURES as error:
+            failures[step.name] = StepFailure(step.name, _reason(error), str(error))
 
     async with asyncio.TaskGroup() as group:
         for step in steps:
@@ -343,7 +343,10 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
     # A failed call must not cancel the others, which are paid for.
     answers = await asyncio.gather(*calls, return_exceptions=True)
     sound: list[Output] = []
-    for answer in answers:
+    for item, answer in zip(items, answers, strict=True):
+        if isinstance(answer, StepError | DecodeError | BindError | BuiltinError):
+            named = shorten(one_line(as_text(item.key)), 60)
+            raise StepError(_reason(answer), f"for the item {named}: {answer}") from answer
         if isinstance(answer, BaseException):
             raise answer
         sound.append(answer)
