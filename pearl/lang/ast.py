@@ -338,13 +338,10 @@ def by_number(plan: Plan) -> Plan:
 
 
 def map_refs(arg: Arg, change: Callable[[Ref], Arg], text: Callable[[Value], str] = as_text) -> Arg:
-    """An argument with each of its references replaced.
+    """An argument with each of its references replaced by what ``change`` gives.
 
-    Args:
-        arg: any argument.
-        change: gives what replaces a reference. Inside a text, a literal becomes part of the
-            text, and the items of a list are joined with commas.
-        text: how a literal is written in a text.
+    Inside a text, a literal becomes part of the text, written by ``text``, and the items of a list
+    are joined with commas.
     """
     match arg:
         case Ref():
@@ -541,10 +538,8 @@ class ParsedLibrary:
 def woven(text: str, steps: Mapping[str, str]) -> tuple[str | Ref, ...]:
     """The parts of a text, with a reference to a step in place of each earlier step's answer.
 
-    Args:
-        text: the argument of a step, in words.
-        steps: the steps' names by their answers, none of them empty. An answer is replaced only
-            where it stands as words of its own, the longest answer first.
+    ``steps`` has the steps' names by their answers, none of them empty. An answer is replaced only
+    where it stands as words of its own, the longest answer first.
     """
     if not steps:
         return (text,)

@@ -42,12 +42,8 @@ def outputs(plan: Plan) -> tuple[str, ...]:
 
 
 def needed(names: Iterable[str], steps: Sequence[Step]) -> frozenset[str]:
-    """Some steps, and every step that they need, directly or through others.
-
-    Args:
-        names: the names of the steps.
-        steps: the steps of the plan, in its order.
-    """
+    """Some of a plan's steps, by name, and every step that they need, directly or through
+    others."""
     closure = set(names)
     for step in reversed(steps):
         if step.name in closure:
@@ -189,17 +185,12 @@ def _layout(
     """Where the boxes and lines of a picture stand: rows by level, few crossings.
 
     The usual way with layered drawings (Sugiyama, Tagawa and Toda, "Methods for Visual
-    Understanding of Hierarchical System Structures", 1981): a line that skips levels gets a
-    narrow node in each, so that it never runs through a box; rows are then ordered, sweep by
-    sweep, by the middle of their neighbours.
+    Understanding of Hierarchical System Structures", 1981): a line that skips levels gets a narrow
+    node in each, so that it never runs through a box; rows are then ordered, sweep by sweep, by the
+    middle of their neighbours.
 
-    Args:
-        depth: the row of each box.
-        lines: from box to box, downwards.
-        widths: of each box.
-
-    Returns:
-        The nodes, row by row and from left to right, and for each line those it runs through.
+    ``depth`` is the row of each box, and ``lines`` lead downwards. Returns the nodes, row by row
+    and from left to right, and for each line those it runs through.
     """
     rows: list[list[_Node]] = [[] for _ in range(max(depth.values()) + 1)]
 

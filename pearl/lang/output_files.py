@@ -21,12 +21,8 @@ def cache_folder() -> Path:
 
 
 def refuse_same(output: str, read: Iterable[str | Path], kept: Collection[str | Path] = ()) -> None:
-    """Make sure that a file to be written is none of the files that are read.
-
-    Args:
-        output: the path of the file to be written.
-        read: the files that are read; an entry that is no path is passed over.
-        kept: files that are read and written, which need not exist yet, as those of a store.
+    """Make sure that a file to be written is none of those that are read, where what is no path is
+    passed over; nor one of those that are ``kept``, as a store's, which need not exist yet.
 
     Raises:
         InputError: it is one of them.
@@ -47,12 +43,8 @@ def refuse_same(output: str, read: Iterable[str | Path], kept: Collection[str | 
 def check_writable(
     output: str, read: Iterable[str | Path] = (), kept: Collection[str | Path] = ()
 ) -> None:
-    """Make sure that a file can be written, before work is done for it.
-
-    Args:
-        output: its path.
-        read: the files that are read, none of which it may be.
-        kept: files that are read and written, which it may not be even where they do not exist yet.
+    """Make sure that a file can be written, before work is done for it, and that it is none that
+    `refuse_same` refuses.
 
     Raises:
         InputError: it cannot be written, or it is one of those that are read.
@@ -76,11 +68,9 @@ def check_writable(
 
 @contextmanager
 def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
-    """A file that takes the place of ``path`` when the block ends well: whole, or not at all.
-
-    Args:
-        path: the file to replace; a link is followed.
-        folder: where it is written meanwhile, on the same disk; by default beside ``path``.
+    """A file that takes the place of ``path``, or of what that links to, when the block ends well:
+    whole, or not at all. Until then it is in ``folder``, on the same disk; by default beside
+    ``path``.
 
     Raises:
         OSError: the file cannot be written; ``path`` is as it was.
@@ -158,13 +148,8 @@ def write(path: str, text: str | bytes) -> None:
 def unwritable(
     path: str | Path, error: OSError, instead: str = "a file in a folder of your own"
 ) -> InputError:
-    """The error that says that a file cannot be written, why, and what to do.
-
-    Args:
-        path: the file.
-        error: what the system reports.
-        instead: what to name in its place, unless the disk is full.
-    """
+    """The error that says that a file cannot be written, why, and, unless the disk is full, what to
+    name ``instead``."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     advice = "make room, and run it again" if full else f"name {instead}"
     return InputError(f"{path} cannot be written ({error.strerror}): {advice}.")
@@ -202,12 +187,9 @@ _OPENINGS = {
 
 
 def check_kind(path: str, noun: str) -> None:
-    """Make sure that a file to be overwritten is empty, or is of the same kind and nobody has
-    filled it in.
-
-    Args:
-        path: the file; ``-`` for none.
-        noun: what it is to be: a plan, a library, or one of `_KEYS` and `_OPENINGS`.
+    """Make sure that a file to be overwritten, if any (``-`` is none), is empty, or is of the kind
+    that ``noun`` names (a plan, a library, or one of `_KEYS` and `_OPENINGS`) and nobody has filled
+    it in.
 
     Raises:
         InputError: it is of another kind, or is filled in.

@@ -125,12 +125,8 @@ def _plan_grammar(
 def step_grammar(
     library: Library, names: Mapping[str, Type], *, room: int | None = None
 ) -> Grammar:
-    """The grammar of a plan's next step, ``name = ACTION(arguments)``, or of what it returns.
-
-    Args:
-        library: the actions that a step may call.
-        names: the steps so far, each with the type of its output.
-        room: the most characters of the step; None for no limit.
+    """The grammar of a plan's next step, ``name = ACTION(arguments)``, or of what it returns, after
+    steps whose outputs have these types. ``room`` is the most characters of the step.
 
     Raises:
         InputError: there is no action that the step could call.
@@ -319,16 +315,9 @@ def _arguments(rules: _Rules, shape: _Shape, refs: _Refs) -> list[Item | None]:
 
 
 def _argument(rules: _Rules, kind: Kind | None, refs: _Refs, words: bool, most: int) -> Item | None:
-    """What stands for a parameter of a type; None where there is nothing.
-
-    Args:
-        rules: where to add what it is made of.
-        kind: what it takes; None for the document.
-        refs: what it may refer to.
-        words: whether texts must hold letters, and numbers are left out where no type asks for
-            them.
-        most: the most characters of all its texts.
-    """
+    """What stands for a parameter of a kind, or for the document if that is None; None where there
+    is nothing. All its texts have ``most`` characters together. For ``words``, they must hold
+    letters, and numbers are left out where no type asks for them."""
     if kind is None:
         named = rules.documents
         return rules.add("document", [(name,) for name in named]) if named[1:] else DOCUMENT
@@ -488,10 +477,8 @@ class _Plans:
 
     def _known(self, of: int | _HeldStep) -> list[tuple[Type | None, Symbol]]:
         """The calls that a step may make, by the type of its output; None where no step needs it.
-
-        Args:
-            of: the number of steps so far; or the held step, for the calls that take it by type.
-        """
+        ``of`` is the number of steps so far; or the held step, for the calls that take it by
+        type."""
         if of not in self._calls:
             moded: Iterable[tuple[Type, Alternative]] = ()
             if isinstance(of, int):

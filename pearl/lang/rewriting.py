@@ -35,12 +35,8 @@ _TAG = pattern(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
 def comment_out(text: str, span: Span) -> str:
     """What to put in the place of a span so that its words stand in comments.
 
-    Marks that say nothing (code fences, tags, rules) go. What shares a line
-    with the span keeps a line of its own.
-
-    Args:
-        text: the whole text.
-        span: a part of it that is no part of the plan.
+    Marks that say nothing (code fences, tags, rules) go. What shares a line with the span keeps a
+    line of its own.
     """
     # In a comment, a tag would open its block anew.
     lines = _BREAK.split(_TAG.sub(" ", text[span.start : span.end]))
@@ -135,14 +131,10 @@ class Migration:
 
 
 def migrate(plan: str | Source, library: Library) -> Migration:
-    """Rewrite a plan's calls of replaced actions.
+    """Rewrite a plan's calls of actions that the library replaces, whatever form the plan has.
 
-    A call keeps its step's name, its note, its place and everything around it. What
-    the plan itself declares is never touched.
-
-    Args:
-        plan: a plan, in any form that `parse` reads.
-        library: the actions, each with the older ones that it replaces.
+    A call keeps its step's name, its note, its place and everything around it. What the plan itself
+    declares is never touched.
     """
     source = plan if isinstance(plan, Source) else Source("<plan>", plan)
     parsed = parse(source).plan
@@ -215,12 +207,8 @@ def _end(text: str, step: Step) -> int:
 
 
 def substituted(arg: Arg, values: Mapping[str, Arg]) -> Arg:
-    """An argument with values for the names in it; a list in a text has commas in it.
-
-    Args:
-        arg: an argument that refers to parameters.
-        values: the value of each parameter; a name that is not among them stays.
-    """
+    """An argument with values for the parameters that it refers to; a name without a value stays,
+    and a list in a text has commas in it."""
 
     def value_of(ref: Ref) -> Arg:
         value = values.get(ref.name, ref)

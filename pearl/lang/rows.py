@@ -32,11 +32,8 @@ def check_utf_8(text: str, where: str) -> None:
 
 
 def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of a file of JSON lines, with its file and line, for messages.
-
-    Args:
-        path: the file, or ``-`` for standard input.
-        noun: what messages call it.
+    """Every object of a file of JSON lines, or of standard input (``-``), with its file and line,
+    for messages, which call the file a ``noun``.
 
     Raises:
         InputError: the file cannot be read; or, raised after the last line, some are no objects.
@@ -65,11 +62,7 @@ def read_json_lines(path: str, noun: str) -> Source:
 
 def refuse_table(path: str, start: bytes) -> None:
     """Check that a file that is to be read as JSON lines is no table, and no JSON that is laid out
-    over many lines, of which each would be an error.
-
-    Args:
-        path: the file.
-        start: its first bytes, to the end of a line.
+    over many lines, of which each would be an error. ``start`` is its first line, or more.
 
     Raises:
         InputError: its name ends as a table's does, and it does not begin with an object; or its
@@ -97,11 +90,7 @@ def lines_of(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def read_row(line: str, where: str) -> dict[str, Any]:
-    """The object of one line.
-
-    Args:
-        line: its JSON.
-        where: its file and line, for messages.
+    """The object of one line of JSON; ``where`` is its file and line, for messages.
 
     Raises:
         InputError: the line is no JSON, or no object.
@@ -121,13 +110,8 @@ def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN4
 
 
 def json_problem(error: ValueError | RecursionError, where: str, otherwise: str = "") -> InputError:
-    """The error that says why a line cannot be read as JSON, and what to do.
-
-    Args:
-        error: what Python raised.
-        where: its file and line, for messages.
-        otherwise: what could be given in place of such lines, as the end of a sentence.
-    """
+    """The error that says why the line at ``where`` cannot be read as JSON, and what to do;
+    ``otherwise`` ends that sentence with what could be given in place of such lines."""
     if isinstance(error, RecursionError):
         return InputError(f"{where} is nested too deep: give one plain object a line{otherwise}.")
     if isinstance(error, json.JSONDecodeError):
@@ -145,12 +129,7 @@ _decode = json.JSONDecoder(parse_constant=_nothing).decode
 
 
 def row_id(row: dict[str, Any], where: str, noun: str) -> str:
-    """The ``id`` of a row, as a text.
-
-    Args:
-        row: an object of a file of JSON lines.
-        where: its file and line, for messages.
-        noun: what a row is.
+    """The ``id`` of a row of a file, as a text; messages call the row a ``noun``.
 
     Raises:
         InputError: it has none, or one that is neither a text nor a whole number, or one that
@@ -171,12 +150,7 @@ def row_id(row: dict[str, Any], where: str, noun: str) -> str:
 
 
 def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
-    """A row that has a plan.
-
-    Args:
-        line: its JSON.
-        name: its file and line, for messages.
-        otherwise: what could be given in place of such rows, as the end of a sentence.
+    """A row that has a plan; ``name`` is its file and line, ``otherwise`` as in `json_problem`.
 
     Raises:
         InputError: the line is no JSON, or no object with a plan.
