@@ -35,12 +35,8 @@ def rules_version() -> str:
 
 
 def key_of(text: str, base: bytes) -> bytes:
-    """The key of what is found in a text.
-
-    Args:
-        text: the text.
-        base: a hash of everything else that decides the findings, of at most 64 bytes.
-    """
+    """The key of what is found in a text; ``base`` is a hash of everything else that decides the
+    findings, of at most 64 bytes."""
     data = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=16, key=base).digest()
 

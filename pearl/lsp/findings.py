@@ -30,12 +30,8 @@ _FADED = ("PRL406",)
 def find(document: Document, libraries: Libraries) -> list[Diagnostic]:
     """The findings in a document, in the order of its text.
 
-    An empty document has none, as it is not begun yet. If a library cannot be
-    read, only the syntax of a plan is checked.
-
-    Args:
-        document: a plan or a library.
-        libraries: the libraries and rules it is checked with.
+    An empty document has none, as it is not begun yet. If a library cannot be read, only the syntax
+    of a plan is checked.
     """
     if not document.text.strip():
         return []

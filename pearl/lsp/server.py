@@ -140,13 +140,8 @@ class MessageStream:
 
 
 def serve(settings_of: SettingsOf) -> bool:
-    """Answer an editor on standard input and output until it ends the connection.
-
-    Args:
-        settings_of: reads the settings of a folder's project.
-
-    Returns:
-        Whether the editor sent a shutdown request before, as the protocol demands.
+    """Answer an editor on standard input and output until it ends the connection; True if it sent a
+    shutdown request before, as the protocol demands.
 
     Raises:
         InputError: a message is too large to be an editor's.

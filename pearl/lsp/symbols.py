@@ -44,13 +44,8 @@ _MODES = {
 
 
 def describe(session: LanguageSession, code: str, paragraphs: Sequence[str]) -> types.MarkupContent:
-    """Code with an explanation, escaped so that nothing in it is read as markup.
-
-    Args:
-        session: the session, whose editor shows it.
-        code: one or several lines.
-        paragraphs: the explanation, one line each; empty ones are left out.
-    """
+    """Code with an explanation, escaped so that nothing in it is read as markup. Each paragraph is
+    one line; empty ones are left out."""
     shown = printable_lines(code)
     words = [printable(paragraph) for paragraph in paragraphs if paragraph]
     if not session.editor.markdown:

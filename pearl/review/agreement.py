@@ -104,11 +104,8 @@ class Agreement:
 def agreement(labels: Labels) -> Agreement:
     """How far people agree.
 
-    A coefficient is None where it is not defined: where all verdicts are the
-    same, or no plan has two.
-
-    Args:
-        labels: the labels of plans.
+    A coefficient is None where it is not defined: where all verdicts are the same, or no plan has
+    two.
 
     Raises:
         InputError: nltk is not installed.
@@ -191,13 +188,8 @@ def review_report(
     about: Sequence[tuple[str, str]] = (),
     mapped: Sequence[MappedAnswer] = (),
 ) -> Report:
-    """The report of a review.
-
-    Args:
-        recorded: verdicts, in the order in which they were given.
-        people: the annotators, by number.
-        about: facts for its head, each with a name.
-        mapped: the options that annotators mapped answers to.
+    """The report of a review, from the verdicts in the order in which they were given, and the
+    options that annotators mapped answers to; ``about`` are facts for its head, each with a name.
 
     Raises:
         InputError: nltk is not installed.
@@ -286,14 +278,7 @@ def _agreed(questions: Sequence[tuple[str, str, Agreement]]) -> Table:
 
 
 def pairs_table(title: str, noun: str, total: Agreement, names: Mapping[int, str]) -> Table:
-    """A table of the agreement of each pair.
-
-    Args:
-        title: the table's title.
-        noun: what was judged, in the plural.
-        total: the agreement of all.
-        names: the annotators' names, by number.
-    """
+    """A table of the agreement of each pair; ``noun`` says what was judged, in the plural."""
     rows, data = [], []
     for pair in total.pairs:
         first, second = (names.get(id, f"annotator {id}") for id in (pair.first, pair.second))
@@ -329,14 +314,8 @@ class Graders:
 
 
 def draw_answers(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
-    """Draw answers for people to grade, without the model's grades.
-
-    Args:
-        evaluation: the evaluation whose answers a model graded.
-        count: the most answers, drawn evenly over splits.
-
-    Returns:
-        Rows with an empty ``grade``.
+    """Draw at most ``count`` answers, evenly over splits, for people to grade: rows with an empty
+    ``grade``, and without the model's grades.
 
     Raises:
         InputError: no model graded the answers.

@@ -79,11 +79,8 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 
 
 def check_form(form: Mapping[str, list[str]], key: str) -> None:
-    """Check that a form comes from one of our own pages in this browser (against CSRF).
-
-    Args:
-        form: its fields.
-        key: the key in the browser's cookie; empty where it has none.
+    """Check that a form comes from one of our own pages in this browser (against CSRF). The key is
+    in the browser's cookie; empty where it has none.
 
     Raises:
         RefusedError: it does not.
@@ -93,11 +90,7 @@ def check_form(form: Mapping[str, list[str]], key: str) -> None:
 
 
 def make_pages(static: Mapping[str, str]) -> Environment:
-    """The pages' templates.
-
-    Args:
-        static: the addresses of the files that they load.
-    """
+    """The pages' templates; ``static`` has the addresses of the files that they load."""
     templates = make_templates(PackageLoader("pearl.review", "templates"))
     templates.globals["static"] = static
     templates.globals["choices"] = verdicts
@@ -176,13 +169,7 @@ class Visit:
         return verdicts.field_of(self.form, name)
 
     def show(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
-        """Render a page, or a part of one.
-
-        Args:
-            template: the name of its template.
-            values: the values for the template.
-            status: the HTTP status.
-        """
+        """Render a page, or a part of one, from a template."""
         context = {"person": self.person, "form_token": form_token(self.key), **values}
         text = self.templates.get_template(template).render(context)
         return HTMLResponse(text, status, {"cache-control": "no-store"})
@@ -192,13 +179,8 @@ Page = Callable[[Visit], Response]
 
 
 def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> Starlette:
-    """The application.
-
-    Args:
-        session: the review.
-        pages: by ``METHOD /path``, who may see it (``in`` for those who
-            are logged in, or ``anybody``), and the function that answers.
-    """
+    """The application. Pages stand under ``METHOD /path``, each with who may see it (``in`` for
+    those who are logged in, or ``anybody``), and the function that answers."""
     static, addresses = static_files(*STATIC)
     templates = make_pages(addresses)
     limiter = CapacityLimiter(TOGETHER)

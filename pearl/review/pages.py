@@ -80,13 +80,7 @@ class CheckedPlan:
 
 
 def check_plan(name: str, text: str, library: Library) -> CheckedPlan:
-    """Read and check a plan, and draw it.
-
-    Args:
-        name: the plan's name for people.
-        text: the plan.
-        library: the actions it may call.
-    """
+    """Read, check and draw a plan, under its name for people."""
     source = Source(name, text)
     parsed = parse(source)
     findings = check_for_person(parsed, library)
@@ -366,11 +360,5 @@ def _versions(visit: Visit, item: QueuedPlan) -> dict[str, Any]:
 
 
 def application(session: ReviewSession, host: str, names: Sequence[str]) -> ASGIApp:
-    """The application for a server.
-
-    Args:
-        session: the review.
-        host: the address it listens on.
-        names: further names of the server.
-    """
+    """The application for a server that listens on ``host``, and has further names."""
     return with_guard(make_app(session, PAGES), host, names)

@@ -69,10 +69,7 @@ class Annotator:
 
 
 def read_wanted(annotators: str) -> int | tuple[str, ...]:
-    """Read the option ``--annotators``: how many, or their names.
-
-    Args:
-        annotators: a number, or names with commas between them.
+    """Read the option ``--annotators``: how many, or their names, with commas between them.
 
     Raises:
         InputError: it is neither.
@@ -103,15 +100,10 @@ def check_name(name: str) -> None:
 def admit(
     connection: Connection, annotators: int | Sequence[str] | None, *, new_links: bool
 ) -> list[Annotator]:
-    """The annotators of a review; missing ones are added, each with a token.
-
-    Args:
-        connection: the transaction that starts the review.
-        annotators: how many, or their names; None for those in the store, or
-            one where there are none.
-        new_links: whether everyone gets a new token; old tokens, and browsers
-            that logged in with them, become invalid.
-    """
+    """The annotators of a review; missing ones are added, each with a token. ``annotators`` is how
+    many, or their names; None for those in the store, or one where there are none. With
+    ``new_links``, everyone gets a new token; old tokens, and browsers that logged in with them,
+    become invalid."""
     people = _people(connection)
     if annotators is None:
         names: Sequence[str] = [person.name for person in people] or ["annotator 1"]
@@ -203,30 +195,19 @@ def leave(connection: Connection, key: str) -> None:
 
 
 def form_token(key: str) -> str:
-    """The token in every form, which no other site's page can know.
-
-    Args:
-        key: the key in the browser's cookie.
-    """
+    """The token in every form, which no other site's page can know; of the key in the browser's
+    cookie."""
     return hmac.new(key.encode(), b"pearl review form", hashlib.sha256).hexdigest()
 
 
 def deal(
     plans: Sequence[str], people: Sequence[int], overlap: int, held: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """Deal plans out to people, the same way for the same arguments.
+    """Deal plans out to people, the same way for the same arguments: for each plan, who has it.
 
-    Each plan goes to the people with the fewest plans; among these, to those
-    who share the fewest plans, so that everyone can be compared with everyone.
-
-    Args:
-        plans: the plans' ids, in order.
-        people: the people's numbers, in order.
-        overlap: how many people get each plan; all, where there are fewer.
-        held: the people who have a plan already, by plan; they keep it.
-
-    Returns:
-        The people who have each plan, in the order of the plans.
+    Each plan goes to ``overlap`` people, or to all, where there are fewer: to those with the fewest
+    plans; among these, to those who share the fewest plans, so that everyone can be compared with
+    everyone. Who is ``held`` to have a plan already keeps it.
     """
     size = min(overlap, len(people))
     load = Counter(dict.fromkeys(people, 0))
@@ -312,20 +293,11 @@ def lay_out(
     *,
     new_links: bool = False,
 ) -> list[Annotator]:
-    """Put plans and people into the store, and deal the plans out.
+    """Put plans and people into the store, and deal each plan out to ``overlap`` of the annotators,
+    whom `admit` gives.
 
-    Plans that were dealt before stay with their people. If the people or the
-    overlap have changed, only those that were judged do.
-
-    Args:
-        engine: the store.
-        queue: the plans.
-        annotators: how many annotators, or their names; None for those in the store.
-        overlap: how many of them judge each plan.
-        new_links: whether everyone gets a new link.
-
-    Returns:
-        The annotators, each with a token if it was just made.
+    Plans that were dealt before stay with their people. If the people or the overlap have changed,
+    only those that were judged do.
     """
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":

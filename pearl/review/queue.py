@@ -83,11 +83,8 @@ class Folders:
         return (*((self.documents,) if self.documents else ()), *self.plans)
 
     def find(self, name: str) -> Iterator[Source]:
-        """The documents that a name may mean, the likeliest first.
-
-        Args:
-            name: the name in a run or a row, of one or several documents; it may be any text.
-        """
+        """The documents that a name in a run or a row may mean, of one or several documents, the
+        likeliest first; it may be any text."""
         tried: set[tuple[Path, ...]] = set()
         for names in ([name], name.split(SEVERAL)):
             files = [Path(file) for file in names]
@@ -105,12 +102,8 @@ class Folders:
 
 
 def read_folders(names: list[str], documents: str, demos: str) -> Folders:
-    """The folders that the user gave, with links resolved.
-
-    Args:
-        names: what is reviewed; only the folders among them count.
-        documents: the folder of documents; empty for none.
-        demos: the folder of demonstrations; empty for none.
+    """The folders that the user gave, with links resolved: those among the names of what is
+    reviewed, and one of documents and one of demonstrations, or empty names for none.
 
     Raises:
         InputError: ``documents`` or ``demos`` is no folder.
@@ -181,13 +174,8 @@ class Queue:
 
 
 def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: str) -> Queue:
-    """The plans in files, folders and runs.
-
-    Args:
-        names: files, folders, ``.jsonl`` files, and runs of the store.
-        folders: the folders that may be read.
-        engine: the store.
-        place: its address, as the user wrote it.
+    """The plans in files, folders, ``.jsonl`` files, and runs of the store, whose address the user
+    wrote as ``place``.
 
     Raises:
         InputError: a name is no file, folder or run, or there is no plan.
@@ -389,13 +377,8 @@ class RunView:
 
 
 def read_run(item: QueuedPlan, engine: Engine, folders: Folders) -> RunView:
-    """The run of a plan, as far as it is known.
-
-    Args:
-        item: the plan.
-        engine: the store.
-        folders: where documents may be read.
-    """
+    """The run of a plan, as far as it is known; its document is read from the given folders
+    only."""
     run = None
     with suppress(InputError):
         # The run may have been deleted.
@@ -449,14 +432,9 @@ def _view(name: str, note: str, frame: FrameNode, document: DocumentLookup) -> R
 def find_document(
     text: str, folders: Folders, run: Mapping[str, Any] | None = None, item: str = ""
 ) -> DocumentLookup:
-    """Look for a document by its name, only in the given folders.
-
-    Args:
-        text: the name, followed by the text's size and hash where these are known.
-        folders: the folders that may be read.
-        run: the head of the run, whose file of questions may hold the document.
-        item: the question's id; empty for a run of one question.
-    """
+    """Look for a document, only in the given folders, by its name, with the text's size and hash
+    where these are known. ``run`` is the head of the run, whose file of questions may hold the
+    document, and ``item`` the question's id; empty for a run of one question."""
     if not text.strip():
         return DocumentLookup(None, None, "It is not known which document this was.")
     named = read_name(text)
@@ -476,12 +454,8 @@ def find_document(
 
 
 def shorten_pieces(pieces: Sequence[DocumentPiece]) -> Iterator[tuple[int, DocumentPiece]]:
-    """Pieces of a document, each with the number of characters left out before it; a long document
-    is shortened to its quotes and the text around them.
-
-    Args:
-        pieces: the whole document, in order.
-    """
+    """All pieces of a document, each with the number of characters left out before it; a long
+    document is shortened to its quotes and the text around them."""
     whole = sum(len(piece.text) for piece in pieces) <= WHOLE
     quoted = any(piece.kind for piece in pieces)
     for at, piece in enumerate(pieces):

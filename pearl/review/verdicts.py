@@ -145,12 +145,8 @@ def save(connection: Connection, plan: str, person: int, verdict: Verdict) -> No
 
 
 def read_verdicts(engine: Engine, plan: str = "") -> list[RecordedVerdict]:
-    """Verdicts in the order in which they were given; `damaged_rows` are left out.
-
-    Args:
-        engine: the store.
-        plan: the plan's id; empty for all plans.
-    """
+    """Verdicts on a plan, by its id, or on all plans, in the order in which they were given;
+    `damaged_rows` are left out."""
     with reading(engine) as connection:
         return _read(connection, plan)
 
@@ -294,12 +290,7 @@ def normalise_lines(text: str) -> str:
 
 
 def accept_edit(text: str, item: QueuedPlan, library: Library) -> str:
-    """The text of an edited plan, checked and normalised.
-
-    Args:
-        text: the text that the browser sent.
-        item: the plan that was edited.
-        library: the actions that plans may call.
+    """The text of an edited plan, as the browser sent it, checked and normalised.
 
     Raises:
         InputError: it is unchanged, too long, or has errors.
@@ -348,12 +339,7 @@ def add_version(
 
 
 def read_versions(engine: Engine, plan: str | None = None) -> list[Version]:
-    """Versions in order.
-
-    Args:
-        engine: the store.
-        plan: the plan's id; None for all plans.
-    """
+    """The versions of a plan, by its id, or of all plans, in order."""
     table = review_versions
     query = select(table).order_by(table.c.plan, table.c.number)
     if plan is not None:
@@ -364,12 +350,6 @@ def read_versions(engine: Engine, plan: str | None = None) -> list[Version]:
 
 def send_to_demos(engine: Engine, item: QueuedPlan, version: Version, demos: Path) -> Version:
     """Put a version into the folder of demonstrations, unless it is there already.
-
-    Args:
-        engine: the store.
-        item: the plan that it is a version of.
-        version: the version.
-        demos: the folder.
 
     Raises:
         InputError: it has no question, which a demonstration needs, or
@@ -409,15 +389,8 @@ def demo_name(name: str) -> str:
 
 
 def create(target: Path, text: str, roots: tuple[Path, ...]) -> bool:
-    """Write a new file atomically, without replacing an existing one.
-
-    Args:
-        target: the file.
-        text: its content.
-        roots: the folders that it may be in, with links resolved.
-
-    Returns:
-        Whether it was made; False where the name is taken.
+    """Write a new file atomically, without replacing an existing one, in one of the folders
+    ``roots``, whose links are resolved. False where its name is taken.
 
     Raises:
         InputError: it is outside these folders, or cannot be written.

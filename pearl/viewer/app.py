@@ -182,12 +182,8 @@ PAGES: Mapping[str, Callable[..., str]] = {
 
 
 def application(shown: ServedStore, token: str) -> ASGIApp:
-    """The application, for a server that only this machine can reach.
-
-    Args:
-        shown: what is served.
-        token: the secret in the link that lets a browser in.
-    """
+    """The application, for a server that only this machine can reach; ``token`` is the secret in
+    the link that lets a browser in."""
     route, addresses = static_files(*STATIC)
     key = secrets.token_urlsafe(32)
 

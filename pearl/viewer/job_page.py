@@ -166,14 +166,7 @@ def count_remarks(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = None) -> str:
-    """The page of a job, with its rows.
-
-    Args:
-        engine: the store's database.
-        run: the job's run.
-        prices: the price table.
-        view: the request, where it is served; None for a file.
-    """
+    """The page of a job, with its rows; without a view for a file."""
     size = count_rows(engine, [run.name]).get(run.name)
     methods = str(run.head.get("methods", "")).split(", ") if run.kind == "eval" else [""]
     groups: dict[str, tuple[RowCounts, Totals]] = {}

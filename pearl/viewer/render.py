@@ -103,14 +103,8 @@ class View:
 
 
 def render(template: str, view: View | None, *, running: bool, **values: Any) -> str:  # noqa: ANN401
-    """Render a page.
-
-    Args:
-        template: the name of its template.
-        view: the request, where it is served; None for a file.
-        running: whether the run that it shows is still running.
-        values: the values for the template.
-    """
+    """Render a page from a template; without a view for a file. A page is ``running`` while the run
+    that it shows is."""
     style = "" if view else _file("static/style.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     page = _environment().get_template(f"{template}.html.jinja")
@@ -211,12 +205,8 @@ class PlanLine:
 
 
 def plan_lines(source: Source, findings: Sequence[Diagnostic] = ()) -> list[PlanLine]:
-    """A plan's lines with its findings.
-
-    Args:
-        source: the plan's text, in canonical form or as a model wrote it.
-        findings: the checker's findings in this text.
-    """
+    """The lines of a plan, in canonical form or as a model wrote it, with the checker's
+    findings."""
     ranked = sorted(findings, key=lambda finding: finding.severity is Severity.ERROR)
     lines: list[PlanLine] = []
     start = 0

@@ -69,15 +69,8 @@ def run_page(
     folder: str = "",
     view: View | None = None,
 ) -> str:
-    """The page of a run, or of one item of a job.
-
-    Args:
-        engine: the store's database.
-        run: the run.
-        item: the item's id in a job; empty for a run that is no job.
-        prices: the price table.
-        folder: a folder of documents, beside the places that the run names; empty for none.
-        view: the request, where it is served; None for a file.
+    """The page of a run, or of one item of a job, by its id; without a view for a file. Beside the
+    places that the run names, its document is looked for in ``folder``, if that is not empty.
 
     Raises:
         InputError: the job has no such item.
@@ -293,14 +286,8 @@ def _exponent(value: float) -> int:
 
 
 def timeline(stages: Sequence[Stage]) -> Timeline | None:
-    """Put calls on a time axis.
-
-    Args:
-        stages: the stages, in the order to show them.
-
-    Returns:
-        The timeline, or None where there are no calls, or one's start is not known.
-    """
+    """Put the calls of stages on a time axis, in the order to show them. None where there are no
+    calls, or one's start is not known."""
     starts = [call.started for stage in stages for call in stage.calls]
     times = [start for start in starts if start is not None]
     if not times or len(times) < len(starts):
@@ -372,16 +359,11 @@ def read_prompts(
 
     A journal has only the key of each call, a hash of the whole prompt, and the reply. So the run
     is replayed with these replies, and a prompt with the same key is the one that was sent. If the
-    library, the document or Pearl's templates have changed, keys differ, and no prompt is shown.
-    No model, tool or function of the user's is called.
+    library, the document or Pearl's templates have changed, keys differ, and no prompt is shown. No
+    model, tool or function of the user's is called.
 
-    Args:
-        entries: the entries since the run was last started, in order.
-        identities: the identities of the models that answered.
-        head: the head of the journal.
-        options: the options, where they are known.
-        document: the document; None where it is not available.
-        library: the actions; None where they are not available.
+    ``entries`` are those since the run was last started, in order; ``identities`` are those of the
+    models that answered. The document and the library are None where they are not available.
     """
     own = library and any(isinstance(action.body, Function) for action in library.actions.values())
     if document is None or library is None or own:

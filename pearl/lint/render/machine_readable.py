@@ -37,14 +37,8 @@ def _elements(data: Iterable[Any], depth: int) -> str:
 
 
 def _array(parts: Iterable[str], depth: int, head: str, tail: Callable[[], str]) -> Iterator[str]:
-    """Parts as a JSON array.
-
-    Args:
-        parts: the elements, as `_elements` gives them.
-        depth: their indentation in spaces.
-        head: the text before the array.
-        tail: gives the text after it, once the array is written.
-    """
+    """Parts, as `_elements` gives them with this depth, as a JSON array, after the text ``head``;
+    ``tail`` gives the text after it, once the array is written."""
     between = f"{head}[\n"
     for part in parts:
         yield between + part

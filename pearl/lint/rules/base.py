@@ -248,12 +248,7 @@ class LibraryView:
 
     def place(self, action: Action, word: str, key: str = "") -> Span:
         """The first place of a word in the lines below an action; the action's if there is none.
-
-        Args:
-            action: the action.
-            word: the word.
-            key: if given, only lines of this key count, and of these the text before a parenthesis.
-        """
+        With a key, only lines of this key count, and of these the text before a parenthesis."""
         line = rf"^[ \t]+{key}[ \t]*:[^\n(]*?" if key else ""
         whole = re.compile(rf"{line}(?<!\w)({re.escape(word)})(?!\w)", re.MULTILINE)
         match = whole.search(self.source.text, *self.lines_below(action))
@@ -437,14 +432,9 @@ def nearest(written: str, names: Iterable[str], *, word: bool) -> str:
 
 
 def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
-    """The names that differ in case alone, or else those that differ by a typing error.
-
-    Args:
-        written: what is written.
-        names: what may be meant.
-        word: whether it may be a word and no name at all. Then a short one is taken for a name
-            only where two of its letters have changed places.
-    """
+    """The names that differ in case alone, or else those that differ by a typing error. Where it
+    may be a ``word`` and no name at all, a short one is taken for a name only if two of its letters
+    have changed places."""
     names, folded = dict.fromkeys(names), written.casefold()
     same = [name for name in names if name.casefold() == folded]
     return same or [name for name in names if _is_slip(written, name, word=word)]
