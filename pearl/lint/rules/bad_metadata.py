@@ -67,23 +67,12 @@ from pearl.lang.builtins import FUNCTIONS, misfit
 from pearl.lang.graph import outputs
 from pearl.lang.library import METADATA, TRAITS, Library, builtins, parse_library
 from pearl.lang.printer import print_action, print_value
-from pearl.lang.source import shipped_actions
+from pearl.lang.source import Span, shipped_actions
 from pearl.lang.text import counted, pattern
 from pearl.lang.values import TYPES, DecodeError, Type, as_text, decode
 from pearl.lint.rules import misplaced_document, wrong_type
-from pearl.lint.rules.base import (
-    ERROR,
-    WARNING,
-    Diagnostic,
-    Findings,
-    LibraryView,
-    PlanView,
-    Rule,
-    Span,
-    closest,
-    nearest,
-    no_key,
-)
+from pearl.lint.rules.base import ERROR, WARNING, Diagnostic, Findings, LibraryView, PlanView, Rule
+from pearl.lint.rules.names import closest, nearest, no_key
 
 _ACTION = pattern(r"[A-Z][A-Z0-9_]*")
 _TYPED = pattern(rf"[^)）]*[)）][\s`*]*(?:(?:->|→)\s*\w+\s*)?[:：#]+\s*({'|'.join(TYPES)})[ \t]*:")

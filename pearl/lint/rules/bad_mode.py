@@ -22,19 +22,9 @@ Fix
 
 import re
 
-from pearl.lint.rules.base import (
-    DOCUMENT,
-    ERROR,
-    Broken,
-    Diagnostic,
-    Rule,
-    Span,
-    argument,
-    mend,
-    names_above,
-    pattern,
-    shorten,
-)
+from pearl.lang.text import pattern, shorten
+from pearl.lint.rules.base import DOCUMENT, ERROR, Broken, Diagnostic, Rule, Span, mend
+from pearl.lint.rules.names import argument, names_above
 
 _EACH = pattern(
     r"(?:(?:for\s+)?(?:each|every|all|any)(?:\s+(?:one|item))?\s+(?:of|in)(?:\s+the)?\s+"

@@ -24,26 +24,9 @@ Fix
 
 import re
 
-from pearl.lint.rules.base import (
-    DOCUMENT,
-    ERROR,
-    PART,
-    Broken,
-    Diagnostic,
-    Fix,
-    Rule,
-    Span,
-    argument,
-    guess,
-    meant,
-    mend,
-    names_above,
-    near_above,
-    nearest,
-    part_of,
-    pattern,
-    trimmed,
-)
+from pearl.lang.ast import DOCUMENT, Broken
+from pearl.lint.rules.base import ERROR, Diagnostic, Fix, Rule, Span, guess, mend, pattern, trimmed
+from pearl.lint.rules.names import PART, argument, meant, names_above, near_above, nearest, part_of
 
 _NUMBER = pattern(r"[#$@](\d{1,2})|step[ _]?(?:number[ ])?#?(\d{1,2})", re.IGNORECASE)
 _MARKED = pattern(

@@ -24,11 +24,11 @@ Fix
 import re
 from collections.abc import Sequence
 
+from pearl.lang.ast import Broken
 from pearl.lang.grammar import string_pattern
 from pearl.lang.logical_lines import call_end
 from pearl.lint.rules.base import (
     ERROR,
-    Broken,
     Diagnostic,
     Edit,
     Fix,

@@ -18,21 +18,8 @@ Fix
 """
 
 from pearl.lang.text import FUNCTION_WORDS, pattern, shorten
-from pearl.lint.rules.base import (
-    CALLED,
-    DOCUMENT,
-    ERROR,
-    Broken,
-    Diagnostic,
-    Rule,
-    bad_name_above,
-    guess,
-    joined,
-    names_above,
-    near_above,
-    nearest,
-    trimmed,
-)
+from pearl.lint.rules.base import DOCUMENT, ERROR, Broken, Diagnostic, Rule, guess, trimmed
+from pearl.lint.rules.names import CALLED, bad_name_above, joined, names_above, near_above, nearest
 
 _NO_COMMA = "Two arguments have no comma between them."
 _JOINING = frozenset("all any both and or + & | / -".split())
