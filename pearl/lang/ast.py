@@ -81,12 +81,8 @@ Arg: TypeAlias = Ref | Literal | Template | Items
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A call of an action and its answer, as an example.
-
-    Args:
-        args: the call's arguments, without the document, or with a text in its place.
-        answer: what it gave.
-    """
+    """A call of an action and its answer, as an example. The arguments are without the document, or
+    with a text in its place."""
 
     args: tuple[Arg, ...]
     answer: Value
@@ -139,13 +135,8 @@ class Decomposed:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An action that a function of a person's program carries out (`pearl.lang.functions`).
-
-    Args:
-        name: its module and its name.
-        digest: the hash of its text, as far as that can be read.
-        call: the function.
-    """
+    """An action that a function of a person's program carries out (`pearl.lang.functions`). The
+    name is its module and its name, the digest the hash of its text, as far as that can be read."""
 
     name: str
     digest: str
@@ -165,13 +156,8 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """An older action that a newer one replaces, and the arguments of the newer call.
-
-    Args:
-        name: the older action's name.
-        params: the names of its parameters, in order.
-        args: the new call's arguments; a reference names a parameter of the older action.
-    """
+    """An older action that a newer one replaces, with the names of its parameters, in order, and
+    the arguments of the newer call; a reference names a parameter of the older action."""
 
     name: str
     params: tuple[str, ...]

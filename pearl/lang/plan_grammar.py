@@ -45,13 +45,8 @@ _SIGNS = Chars(r" !#-\x2F:;=?@^_|~\xA1-\xAC\xAE-\xBF\u2010-\u2019\u2026\u3000-\u
 
 
 class Sizes(NamedTuple):
-    """How many characters the parts of a step may have.
-
-    Args:
-        name: the step's name.
-        text: the texts of its call, all together.
-        note: its note; or a definition.
-    """
+    """How many characters a step's name, the texts of its call, all together, and its note, or a
+    definition, may have."""
 
     name: int = 40
     text: int = 2400
@@ -200,12 +195,8 @@ def _joined(items: Alternative) -> Alternative:
 
 
 class _Refs(NamedTuple):
-    """What a step's arguments may refer to.
-
-    Args:
-        every: the references that a parameter of type ``any`` takes.
-        typed: references of a known type, which a parameter of that type takes too.
-    """
+    """What a step's arguments may refer to: what a parameter of type ``any`` takes, and references
+    of a known type, which a parameter of that type takes too."""
 
     every: tuple[str, ...]
     typed: tuple[tuple[str, Type], ...] = ()

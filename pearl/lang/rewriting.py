@@ -100,14 +100,8 @@ def _refuse_broken(broken: Sequence[Broken], source: Source) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A step that calls another action now.
-
-    Args:
-        step: its name.
-        old: what it called.
-        new: what it calls.
-        mapped: whether its arguments were rewritten too.
-    """
+    """A step that calls another action now; ``mapped`` says whether its arguments were rewritten
+    too."""
 
     step: str
     old: str
@@ -117,13 +111,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A plan after migration.
-
-    Args:
-        text: the plan; nothing but the changed calls differs from before.
-        changes: every step that changed, in order.
-        problems: one sentence for each step that should change and cannot, or that loses words.
-    """
+    """A plan after migration: its text, where nothing but the changed calls differs from before;
+    every step that changed, in order; and one sentence for each step that should change and cannot,
+    or that loses words."""
 
     text: str
     changes: tuple[Change, ...]

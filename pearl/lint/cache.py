@@ -42,11 +42,8 @@ def key_of(text: str, base: bytes) -> bytes:
 
 
 class Cache:
-    """Findings by `key_of`; several processes may use one at once.
-
-    Args:
-        file: the SQLite file; it and its folder are made where they are missing.
-    """
+    """Findings by `key_of`, in an SQLite file, which is made, with its folder, where it is missing;
+    several processes may use one at once."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -84,10 +84,6 @@ class PendingChecks:
     A check starts when nothing was typed for `DELAY` seconds, or for a quarter of the last check's
     duration. It runs on its own thread, so that the server goes on reading. Findings in a version
     that is no longer the newest are dropped.
-
-    Args:
-        session: the documents.
-        publish: sends findings to the editor.
     """
 
     def __init__(

@@ -307,12 +307,8 @@ def path_of(uri: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """A project's settings for its plans.
-
-    Args:
-        libraries: names or paths of action libraries; none means Pearl's own.
-        selection: the rules that report findings.
-    """
+    """A project's libraries, by name or path, or none for Pearl's own, and the rules that report
+    findings."""
 
     libraries: tuple[str, ...] = ()
     selection: Selection = DEFAULT
@@ -324,14 +320,9 @@ SettingsOf = Callable[[Path, Source], ProjectSettings]
 
 @dataclass(frozen=True)
 class Libraries:
-    """The libraries and rules that a document is checked with.
-
-    Args:
-        library: the actions by name.
-        origins: the documents that declare them, by the action's own name.
-        selection: the rules that report findings.
-        trouble: messages about settings and libraries that cannot be read.
-    """
+    """The libraries and rules that a document is checked with; the documents that declare the
+    actions, by the action's own name; and messages about settings and libraries that cannot be
+    read."""
 
     library: Library
     origins: Mapping[str, Document]
@@ -361,11 +352,8 @@ class Editor:
 
 
 class LanguageSession:
-    """The open documents, and the libraries they are checked with.
-
-    Args:
-        settings_of: reads the settings of a folder's project, for a text in it.
-    """
+    """The open documents, and the libraries they are checked with, as the settings of their
+    projects say."""
 
     def __init__(self, settings_of: SettingsOf) -> None:
         self.editor = Editor()

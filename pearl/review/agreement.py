@@ -58,15 +58,8 @@ _CORRECT = (("yes", "Correct"), ("no", "Not correct"), ("unclear", "Cannot tell"
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorPair:
-    """The agreement of two people on the plans that both judged.
-
-    Args:
-        first: the number of one person.
-        second: the number of the other.
-        plans: how many plans both judged.
-        same: the share of these plans with the same label.
-        kappa: Cohen's kappa; None where it is not defined.
-    """
+    """The agreement of two people, by their numbers, on the plans that both judged: how many these
+    are, the share of them with the same label, and Cohen's kappa, None where it is not defined."""
 
     first: int
     second: int

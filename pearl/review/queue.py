@@ -65,13 +65,8 @@ _VERSION = re.compile(r"(.+)\.v([1-9][0-9]*)")
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where files may be read and written.
-
-    Args:
-        plans: folders of plans; new versions are written beside their plans.
-        documents: a folder of documents; None for none.
-        demos: the folder for demonstrations; None for none.
-    """
+    """Where files may be read and written: folders of plans, beside which new versions are written,
+    one of documents, and one for demonstrations."""
 
     plans: tuple[Path, ...] = ()
     documents: Path | None = None
@@ -162,12 +157,8 @@ class QueuedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The plans to review.
-
-    Args:
-        items: the plans, in order, without repeats.
-        left_out: files and rows that were skipped, each with the reason.
-    """
+    """The plans to review, in order, without repeats; and files and rows that were left out, each
+    with the reason."""
 
     items: tuple[QueuedPlan, ...]
     left_out: tuple[str, ...] = ()

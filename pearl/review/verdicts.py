@@ -71,14 +71,8 @@ LONGEST_WORDS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One person's verdict on one plan.
-
-    Args:
-        correct: the name of one of `CORRECT`.
-        confidence: one of `CONFIDENCE`.
-        categories: names of some of `CATEGORIES`, in their order.
-        words: free text.
-    """
+    """One person's verdict on one plan: the name of one of `CORRECT`, one of `CONFIDENCE`, names of
+    some of `CATEGORIES`, in their order, and free text."""
 
     correct: str
     confidence: int
@@ -88,16 +82,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class RecordedVerdict:
-    """A verdict as it was given.
-
-    Args:
-        plan: the plan's id.
-        person: the annotator's number.
-        verdict: the verdict.
-        seen: whether the annotator had been shown others' verdicts before, so
-            that it does not count for agreement.
-        time: when it was given, in seconds since 1970.
-    """
+    """A verdict as it was given, in seconds since 1970. It does not count for agreement if the
+    annotator had ``seen`` others' verdicts before."""
 
     plan: str
     person: int
@@ -186,14 +172,8 @@ NO_OPTION = "none"
 
 @dataclass(frozen=True, slots=True)
 class MappedAnswer:
-    """The option that a person mapped a run's answer to (a model does so in PEARL, section 3).
-
-    Args:
-        plan: the plan's id.
-        person: the annotator's number.
-        option: a letter, or `NO_OPTION`.
-        chosen: the model's option for the same answer.
-    """
+    """The option, a letter or `NO_OPTION`, that a person mapped a run's answer to (a model does so
+    in PEARL, section 3), and the one that the model had ``chosen`` for the same answer."""
 
     plan: str
     person: int

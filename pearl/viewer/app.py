@@ -62,15 +62,8 @@ STATIC = tuple(("pearl.viewer", name) for name in ("style.css", "view.js", "htmx
 
 @dataclass(frozen=True, slots=True)
 class ServedStore:
-    """What is served.
-
-    Args:
-        engine: the store's database.
-        place: the store's address, without a password.
-        prices: the price table.
-        documents: a folder of documents, beside the places that runs name; empty for none.
-        cookie: the name of the cookie.
-    """
+    """What is served: a store, at an address without a password; ``documents`` is a folder of them,
+    beside the places that runs name, empty for none."""
 
     engine: Engine
     place: str

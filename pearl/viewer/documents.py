@@ -30,13 +30,9 @@ _NAMED = re.compile(r"(.*) \((\d+) characters, sha256 ([0-9a-f]{64})\)", re.DOTA
 
 @dataclass(frozen=True, slots=True)
 class DocumentName:
-    """A document as a journal names it.
-
-    Args:
-        name: a path as it was given, or a title.
-        size: characters; None where the journal does not say.
-        digest: the SHA-256 of its text; empty where the journal does not say.
-    """
+    """A document as a journal names it: a path as it was given, or a title. Its size is in
+    characters, its digest the SHA-256 of its text; None and empty where the journal does not
+    say."""
 
     name: str
     size: int | None = None

@@ -261,13 +261,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RowPair:
-    """The rows of two jobs for the same task.
-
-    Args:
-        id: the task's id.
-        first: the first job's row.
-        second: the second job's row.
-    """
+    """The rows of two jobs for the same task, by the task's id."""
 
     id: str
     first: Row

@@ -191,13 +191,8 @@ def _duration(seconds: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlanLine:
-    """A line of a plan.
-
-    Args:
-        number: counted from 1.
-        parts: pieces of its text, each after the severity of the finding there, empty for none.
-        findings: the findings that begin on it.
-    """
+    """A line of a plan, counted from 1: the pieces of its text, each after the severity of the
+    finding there, empty for none, and the findings that begin on it."""
 
     number: int
     parts: tuple[tuple[str, str], ...]

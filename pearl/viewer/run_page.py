@@ -142,13 +142,8 @@ def _quotes(
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """A plan's text with the findings of the current checker.
-
-    Args:
-        lines: its lines with their findings; empty where there is no plan.
-        findings: how many findings there are.
-        remark: a remark on the check; empty for none.
-    """
+    """The lines of a plan with the findings of the current checker, how many these are, and a
+    remark on the check; empty for none."""
 
     lines: Sequence[PlanLine] = ()
     findings: int = 0
@@ -183,14 +178,8 @@ _TICKS = 5
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A call on the time axis.
-
-    Args:
-        call: the call.
-        start: when it started.
-        end: when it ended.
-        lane: its lane in the stage, from 0; calls that ran at the same time have different lanes.
-    """
+    """A call on the time axis, with its lane in the stage, from 0; calls that ran at the same time
+    have different lanes."""
 
     call: CallNode
     start: float
@@ -336,12 +325,8 @@ def _most(bars: Iterable[Bar]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SentPrompt:
-    """A prompt as it was sent.
-
-    Args:
-        messages: roles and texts; the last one without the document.
-        document: how many characters of the document, or a part of it, begin the last message.
-    """
+    """A prompt as it was sent: roles and texts, the last one without the document, and how many
+    characters of the document, or of a part of it, begin the last message."""
 
     messages: tuple[tuple[str, str], ...]
     document: int = 0
