@@ -392,11 +392,7 @@ def library_source(name: str) -> Source:
 
 
 def library_actions(source: Source) -> tuple[ast.Action, ...]:
-    """The actions of a library's text.
-
-    Raises:
-        InputError: it holds none.
-    """
+    """The actions of a library's text; an `InputError` where it holds none."""
     actions = parse_library(source).actions
     if not actions and source.name.endswith(".py"):
         raise InputError(

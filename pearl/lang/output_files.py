@@ -21,12 +21,9 @@ def cache_folder() -> Path:
 
 
 def refuse_same(output: str, read: Iterable[str | Path], kept: Collection[str | Path] = ()) -> None:
-    """Make sure that a file to be written is none of those that are read, where what is no path is
-    passed over; nor one of those that are ``kept``, as a store's, which need not exist yet.
-
-    Raises:
-        InputError: it is one of them.
-    """
+    """Raise an `InputError` where a file to be written is one of those that are read, where what is
+    no path is passed over; or one of those that are ``kept``, as a store's, which need not exist
+    yet."""
     target = Path(output)
     for path in (*read, *kept):
         try:
@@ -43,12 +40,8 @@ def refuse_same(output: str, read: Iterable[str | Path], kept: Collection[str | 
 def check_writable(
     output: str, read: Iterable[str | Path] = (), kept: Collection[str | Path] = ()
 ) -> None:
-    """Make sure that a file can be written, before work is done for it, and that it is none that
-    `refuse_same` refuses.
-
-    Raises:
-        InputError: it cannot be written, or it is one of those that are read.
-    """
+    """Raise an `InputError`, before work is done for a file, where it cannot be written, or where
+    `refuse_same` refuses it."""
     refuse_same(output, read, kept)
     target = Path(output)
     try:
@@ -89,12 +82,8 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
 
 
 def check_replaceable(path: str) -> None:
-    """Make sure that `replacing` can write a file, before work is done for it. Links are followed.
-    A device or a pipe is refused, unlike by `check_writable` and `write`.
-
-    Raises:
-        InputError: the file cannot be replaced.
-    """
+    """Raise an `InputError`, before work is done for a file, where `replacing` cannot write it.
+    Links are followed. A device or a pipe is refused, unlike by `check_writable` and `write`."""
     try:
         _, part = _part_of(Path(path))
         part.touch(exist_ok=False)
@@ -127,11 +116,7 @@ def lock(file: IO[bytes]) -> bool | None:
 
 
 def write(path: str, text: str | bytes) -> None:
-    """Write a file whole, or leave it as it was.
-
-    Raises:
-        InputError: it cannot be written.
-    """
+    """Write a file whole, or raise an `InputError` and leave it as it was."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     target = Path(path)
     try:
@@ -187,13 +172,9 @@ _OPENINGS = {
 
 
 def check_kind(path: str, noun: str) -> None:
-    """Make sure that a file to be overwritten, if any (``-`` is none), is empty, or is of the kind
-    that ``noun`` names (a plan, a library, or one of `_KEYS` and `_OPENINGS`) and nobody has filled
-    it in.
-
-    Raises:
-        InputError: it is of another kind, or is filled in.
-    """
+    """Raise an `InputError` where a file to be overwritten, if any (``-`` is none), is not empty,
+    and is of another kind than ``noun`` names (a plan, a library, or one of `_KEYS` and
+    `_OPENINGS`), or somebody has filled it in."""
     target = Path(path)
     if path == "-" or not target.is_file() or not target.stat().st_size:
         return

@@ -437,11 +437,8 @@ class _Plans:
         self._calls: dict[int | _HeldStep, list[tuple[Type | None, Symbol]]] = {}
 
     def state(self, done: int, held: _HeldStep | None = None) -> Symbol:
-        """The rule for the rest of a plan after so many steps.
-
-        Raises:
-            InputError: no action can be called.
-        """
+        """The rule for the rest of a plan after so many steps; an `InputError` where no action can
+        be called."""
         if (done, held) not in self._states:
             rest: list[Alternative] = []
             for kind, call in [*self._known(done), *(self._known(held) if held else ())]:

@@ -20,11 +20,7 @@ _OPENED = re.compile(rb"(?:\[[ \t]*\{?|\{)[ \t\r]*\n")
 
 
 def check_utf_8(text: str, where: str) -> None:
-    """Check that a line of JSON lines, decoded as such, was UTF-8.
-
-    Raises:
-        InputError: the line was not.
-    """
+    """Raise an `InputError` where a line of JSON lines, decoded as such, was not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -334,11 +334,7 @@ def decode(name: str, data: bytes, noun: str, *, rows: bool = False) -> Source:
 
 
 def read_toml(text: str, name: str) -> dict[str, Any]:
-    """What a text in TOML holds; ``name`` is the file it comes from, for messages.
-
-    Raises:
-        InputError: the text is no TOML.
-    """
+    """What a text in TOML holds; an `InputError` about the file ``name`` where it is no TOML."""
     import tomllib
 
     try:

@@ -242,11 +242,7 @@ def _fix_all(
 def formatting(
     _: LanguageSession, document: Document, __: types.DocumentFormattingParams
 ) -> list[types.TextEdit]:
-    """What `pearl fmt` would change.
-
-    Raises:
-        JsonRpcException: a line cannot be read.
-    """
+    """What `pearl fmt` would change; a `JsonRpcException` where a line cannot be read."""
     if not document.text.strip():
         return []
     canonical = format_plan if document.kind is TextKind.PLAN else format_library

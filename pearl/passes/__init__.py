@@ -53,11 +53,7 @@ def rewrite(plan: Plan, library: Library, names: Sequence[str | Pass] = DEFAULT_
 
 @cache
 def find_pass(name: str) -> Pass:
-    """The pass of this name.
-
-    Raises:
-        InputError: there is none.
-    """
+    """The pass of this name; an `InputError` where there is none."""
     passes = {each.name: each for each in PASSES}
     if name not in passes:
         raise InputError(f"no pass is named {name}: use {', '.join(passes)}.")

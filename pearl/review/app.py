@@ -79,12 +79,8 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 
 
 def check_form(form: Mapping[str, list[str]], key: str) -> None:
-    """Check that a form comes from one of our own pages in this browser (against CSRF). The key is
-    in the browser's cookie; empty where it has none.
-
-    Raises:
-        RefusedError: it does not.
-    """
+    """Raise a `RefusedError` where a form does not come from one of our own pages in this browser
+    (against CSRF). The key is in the browser's cookie; empty where it has none."""
     if not key or not is_secret(verdicts.field_of(form, "csrf"), form_token(key)):
         raise RefusedError(403, "This form is too old or not ours: go back, load the page again.")
 
@@ -155,11 +151,7 @@ class Visit:
 
     @property
     def who(self) -> Person:
-        """The annotator who is logged in.
-
-        Raises:
-            RefusedError: nobody is.
-        """
+        """The annotator who is logged in; a `RefusedError` where nobody is."""
         if self.person is None:
             raise RefusedError(401, "You are not in: open the link that you were given.")
         return self.person

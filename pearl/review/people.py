@@ -69,11 +69,8 @@ class Annotator:
 
 
 def read_wanted(annotators: str) -> int | tuple[str, ...]:
-    """Read the option ``--annotators``: how many, or their names, with commas between them.
-
-    Raises:
-        InputError: it is neither.
-    """
+    """Read the option ``--annotators``: how many, or their names, with commas between them; an
+    `InputError` where it is neither."""
     alone = annotators.strip()
     if "," not in alone and (_WITH_POWER.fullmatch(alone) or not any(map(str.isalpha, alone))):
         if not (alone.isdecimal() and len(alone) < 10 and 1 <= int(alone) <= MOST):
@@ -88,11 +85,8 @@ def read_wanted(annotators: str) -> int | tuple[str, ...]:
 
 
 def check_name(name: str) -> None:
-    """Check that a name can be shown.
-
-    Raises:
-        InputError: it is empty, too long, or has characters that cannot be printed.
-    """
+    """Raise an `InputError` where a name is empty, too long, or has characters that cannot be
+    printed."""
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise InputError(f"A name has 1 to {LONGEST_NAME} letters: give another.")
 

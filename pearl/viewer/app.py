@@ -119,11 +119,8 @@ def one_page(shown: ServedStore, view: View, name: str) -> str:
 
 
 def diff_page(shown: ServedStore, view: View) -> str:
-    """Two runs of one kind side by side; of jobs, rows with different outcomes come first.
-
-    Raises:
-        InputError: they cannot be compared.
-    """
+    """Two runs of one kind side by side, or an `InputError`; of jobs, rows with different outcomes
+    come first."""
     engine, now = shown.engine, time.time()
     a, b = runs = [find_run(engine, view.get(name), "the store", now) for name in ("a", "b")]
     if a.kind != b.kind or a.kind not in COMPARED:

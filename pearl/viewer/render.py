@@ -79,11 +79,8 @@ class View:
         return f"{self.path}?{urlencode(query)}" if query else self.path
 
     def number(self, name: str) -> float | None:
-        """A query parameter as a number; None where it is missing.
-
-        Raises:
-            InputError: it is no number.
-        """
+        """A query parameter as a number; None where it is missing, an `InputError` where it is no
+        number."""
         if not (text := self.get(name)):
             return None
         with suppress(ValueError):

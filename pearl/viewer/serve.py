@@ -110,11 +110,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_host_name(name: str) -> None:
-    """Make sure that a link can begin with a name.
-
-    Raises:
-        InputError: it is no host's.
-    """
+    """Raise an `InputError` where a name is no host's, with which a link could begin."""
     if not is_address(name) and not _HOST.fullmatch(name):
         raise InputError(
             f"{name} is no host's name: give --name without http:// and port, as "
@@ -161,11 +157,8 @@ def set_cookie(response: Response, request: Request, name: str, key: str, life: 
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen on a port of an address of this machine; port 0 is any free one.
-
-    Raises:
-        InputError: it cannot be listened on.
-    """
+    """Listen on a port of an address of this machine, or raise an `InputError`; port 0 is any free
+    one."""
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = infos[0]
