@@ -276,11 +276,9 @@ def _follows(number: str, before: str) -> bool:
 
 
 def _settle_inside(text: str, lines: list[Line]) -> None:
-    names = set()
-    for line in lines:
-        if line.kind is Kind.STEP:
-            named = STEP_NAME.match(text, line.start, line.end)
-            names.add(named[1] if named else "")
+    steps = (line for line in lines if line.kind is Kind.STEP)
+    named = (STEP_NAME.match(text, line.start, line.end) for line in steps)
+    names = {match[1] for match in named if match}
     for line in lines:
         if line.kind is Kind.INSIDE:
             call = INSIDE.search(text, line.start, line.end)
