@@ -99,16 +99,9 @@ _ANSWER = "\0answer"
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A box, or a line on its way through a row.
-
-    Args:
-        name: the box's; empty for a line.
-        width: what it takes of its row.
-        top: the upper end of its row.
-        x: its middle.
-        above: the nodes in the row above that it is joined to.
-        below: the nodes in the row below.
-    """
+    """A box, by its name, or a line, without one, on its way through a row, of which it takes its
+    width. ``top`` is the upper end of the row and ``x`` the node's middle; above and below are the
+    nodes in the rows next to it that it is joined to."""
 
     name: str
     width: float

@@ -43,13 +43,9 @@ WORD = re.compile(r"[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Lines:
-    """A text, with conversions between offsets and an editor's positions.
-
-    Args:
-        text: the characters.
-        encoding: the encoding an editor counts in: ``utf-8``, ``utf-16`` or ``utf-32``.
-        starts: the offset of each line's start, if known; otherwise they are computed.
-    """
+    """A text, with conversions between offsets and an editor's positions, which are counted in the
+    encoding ``utf-8``, ``utf-16`` or ``utf-32``. The offsets of the lines' starts are computed
+    unless given."""
 
     text: str
     encoding: str = "utf-16"
@@ -166,14 +162,8 @@ class Mention:
 
 @dataclass(frozen=True)
 class Document:
-    """One version of an open document; it is parsed at most once.
-
-    Args:
-        uri: its URI, as the editor writes it.
-        version: the editor's number of this version.
-        kind: whether it is a plan or a library.
-        lines: the text, with the editor's positions.
-    """
+    """One version of an open document, a plan or a library, with the URI and the number of the
+    version as the editor has them; it is parsed at most once."""
 
     uri: str
     version: int | None
@@ -332,16 +322,9 @@ class Libraries:
 
 @dataclass(frozen=True, slots=True)
 class Editor:
-    """The editor's capabilities.
-
-    Args:
-        encoding: the encoding it counts characters in.
-        snippets: whether it supports snippets in completions.
-        markdown: whether it shows Markdown.
-        versioned: whether it takes edits for a version of a document.
-        watches: whether it can watch files for changes on the disk.
-        folder: its working folder.
-    """
+    """What the editor can do: the encoding it counts characters in; whether it supports snippets in
+    completions, shows Markdown, takes edits for a version of a document, and can watch files for
+    changes on the disk; and its working folder."""
 
     encoding: str = "utf-16"
     snippets: bool = False

@@ -11,13 +11,8 @@ from pearl.lang.library import Library
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a pass made of a plan.
-
-    Args:
-        plan: the plan after it; the same object where nothing applied.
-        notes: one sentence for each rewrite, naming the step; empty where
-            nothing applied.
-    """
+    """What a pass made of a plan: the plan after it, the same object where nothing applied, and one
+    sentence for each rewrite, naming the step."""
 
     plan: ast.Plan
     notes: tuple[str, ...] = ()

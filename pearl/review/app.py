@@ -116,16 +116,8 @@ TOGETHER = 5
 
 @dataclass(frozen=True)
 class Visit:
-    """A request, as pages see it.
-
-    Args:
-        session: the review.
-        templates: the pages' templates.
-        request: the request.
-        key: the key in the browser's cookie; empty where it has none.
-        person: the annotator who is logged in; None where nobody is.
-        form: the fields that were sent.
-    """
+    """A request, as pages see it: with the key in the browser's cookie, empty where it has none,
+    the annotator who is logged in, None where nobody is, and the fields that were sent."""
 
     session: ReviewSession
     templates: Environment

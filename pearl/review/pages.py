@@ -46,17 +46,9 @@ SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class CheckedPlan:
-    """A checked plan, as pages show it.
-
-    Args:
-        source: its text.
-        lines: its lines, with findings.
-        findings: the findings, in the order of the text.
-        picture: the graph of its steps, as a data URL; empty where there is
-            nothing to draw.
-        uses: the same graph in words, one line for each step.
-        actions: the actions of the library that it calls.
-    """
+    """A checked plan, as pages show it: its lines with findings, all findings in the order of the
+    text, the graph of its steps as a data URL, empty where there is nothing to draw, and in words,
+    one line for each step, and the actions of the library that it calls."""
 
     source: Source
     lines: Sequence[PlanLine]

@@ -234,17 +234,9 @@ _LOCK = 7052962
 
 @dataclass(frozen=True)
 class ReviewSession:
-    """What every page needs.
-
-    Args:
-        engine: the store.
-        items: the plans, in order.
-        library: the actions they may call, where the library of a plan's run is not known.
-        folders: the folders that may be read and written.
-        people: the numbers of the annotators.
-        open: whether anybody on this machine may log in as any of them.
-        cookie: the name of the cookie.
-    """
+    """What every page needs. The library has the actions where that of a plan's run is not known;
+    ``people`` are the annotators' numbers. A review is ``open`` if anybody on this machine may log
+    in as any of them."""
 
     engine: Engine
     items: tuple[QueuedPlan, ...]

@@ -240,19 +240,9 @@ _TRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An edited plan.
-
-    Args:
-        plan: the id of the plan it is a version of.
-        number: counted from 2; the plan itself is version 1.
-        person: the editor's number.
-        text: the plan.
-        file: its file, as a path for people; empty where only the store has
-            it.
-        demo: the name of its file among the demonstrations; empty where it
-            was not sent there.
-        made: when it was made, in seconds since 1970.
-    """
+    """An edited plan, numbered from 2, as the plan itself is version 1, and made by a person, in
+    seconds since 1970. ``file`` is a path for people, empty where only the store has it; ``demo``
+    is the name of its file among the demonstrations, empty where it was not sent there."""
 
     plan: str
     number: int
@@ -300,7 +290,9 @@ def add_version(
     for _ in range(_TRIES):
         with writing(engine) as connection:
             number = max(least, int(connection.execute(last).scalar() or 1) + 1)
-            file = version_file(item.place, number) if item.place else None
+            # Beside the plan's own file.
+            at = item.place
+            file = at.with_name(f"{at.stem}.v{number}{at.suffix}") if at else None
             name = str(Path(item.name).with_name(file.name)) if file else ""
             version = Version(item.id, number, person, text, name, "", time.time())
             try:
@@ -355,11 +347,6 @@ def send_to_demos(engine: Engine, item: QueuedPlan, version: Version, demos: Pat
             raise InputError(f"{stem}.plan is there a thousand times: make room for another.")
         connection.execute(update(review_versions).where(where).values(demo=name))
     return replace(version, demo=name)
-
-
-def version_file(place: Path, number: int) -> Path:
-    """The file of a plan's version, beside the plan's own."""
-    return place.with_name(f"{place.stem}.v{number}{place.suffix}")
 
 
 def demo_name(name: str) -> str:

@@ -41,13 +41,8 @@ class DocumentName:
 
 @dataclass(frozen=True, slots=True)
 class DocumentLookup:
-    """The result of looking for a document.
-
-    Args:
-        named: the name that was looked for; None where the run has no document.
-        text: the document, with the same text as in the run; None where it was not found.
-        trouble: why it is not shown, in whole sentences; empty where it is.
-    """
+    """The result of looking for a document under a name, None where the run has no document: the
+    same text as in the run, or why it is not shown, in whole sentences."""
 
     named: DocumentName | None
     text: Source | None = None

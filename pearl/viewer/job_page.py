@@ -53,13 +53,9 @@ _SEARCHED = ("question", "words", "gold", "error", "document")
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A row of a job.
-
-    Args:
-        row: the row, as the store has it.
-        counts: totals of its calls, over all times that it was started.
-        seconds: from its last start to the end of its last call; None where that is not known.
-    """
+    """A row of a job, as the store has it, with totals of its calls, over all times that it was
+    started, and the seconds from its last start to the end of its last call; None where that is not
+    known."""
 
     row: Mapping[str, Any]
     counts: Totals = field(default_factory=Totals)

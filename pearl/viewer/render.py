@@ -48,15 +48,9 @@ _NO_CHARACTERS = str.maketrans({"\ufffe": "�", "\uffff": "�"})
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A served page: its address and query, and what its links need.
-
-    Args:
-        static: the addresses of the files that pages load.
-        place: the store's address, without a password.
-        path: the path of the page.
-        query: the parameters of the request, by name.
-        since: when it was requested, in seconds on the monotonic clock.
-    """
+    """A served page: its path and query, the addresses of the files that it loads, the store's
+    address, without a password, and since when it is requested, in seconds on the monotonic
+    clock."""
 
     static: Mapping[str, str]
     place: str

@@ -227,14 +227,9 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A run's calls on the time axis.
-
-    Args:
-        rows: stages that made calls, in order.
-        seconds: from the start of the first call to the end of the last.
-        busy: the sum of the calls' durations, in seconds.
-        most: the most calls at the same time.
-    """
+    """A run's calls on the time axis: stages that made calls, in order; the seconds from the start
+    of the first call to the end of the last, and the sum of the calls' own; and the most calls at
+    the same time."""
 
     rows: tuple[TimelineRow, ...]
     seconds: float
