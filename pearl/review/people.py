@@ -306,9 +306,7 @@ def lay_out(
         judged = _pairs(connection, review_verdicts, ids)
         count = min(overlap, len(people))
         assigned = {person for holders in dealt.values() for person in holders}
-        same = assigned <= set(people) <= assigned and all(
-            len(holders) == count for holders in dealt.values()
-        )
+        same = assigned == set(people) and all(len(held) == count for held in dealt.values())
         shares = deal(ids, people, overlap, dealt if same else judged)
         if shares:
             gone = delete(review_shares).where(review_shares.c.plan == bindparam("p"))

@@ -24,7 +24,6 @@ from pearl.lang.rows import lines_of, read_row
 from pearl.lang.source import Source, files_below, read_source
 from pearl.lang.text import one_line
 from pearl.lang.values import digest
-from pearl.retrieval.converters import SEVERAL
 from pearl.runtime.calls import Entry
 from pearl.runtime.trace import is_trace, read_trace
 from pearl.store.history import find_run, read_rows
@@ -36,6 +35,7 @@ from pearl.viewer.documents import (
     cut,
     documents_in,
     find_passages,
+    paths_of,
     read_limited,
     read_name,
 )
@@ -81,16 +81,10 @@ class Folders:
         """The documents that a name in a run or a row may mean, of one or several documents, the
         likeliest first; it may be any text."""
         tried: set[tuple[Path, ...]] = set()
-        for names in ([name], name.split(SEVERAL)):
-            files = [Path(file) for file in names]
-            guesses = [files]
-            for root in self.readable:
-                guesses += [[root / file for file in files], [root / file.name for file in files]]
-            for guess in guesses:
-                inside = (within(path, self.readable) for path in guess)
-                paths = tuple(path for path in inside if path is not None)
-                if len(paths) < len(guess) or paths in tried:
-                    continue
+        for guess in paths_of(name, self.readable):
+            inside = (within(path, self.readable) for path in guess)
+            paths = tuple(path for path in inside if path is not None)
+            if len(paths) == len(guess) and paths not in tried:
                 tried.add(paths)
                 if source := read_limited(paths, name, LARGEST):
                     yield source
