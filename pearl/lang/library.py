@@ -408,11 +408,8 @@ def library_actions(source: Source) -> tuple[ast.Action, ...]:
 
 
 def offered_actions(name: str) -> tuple[ast.Action, ...]:
-    """The actions that an installed package offers under a name which no library or file has.
-
-    Raises:
-        InputError: it offers something else, or it cannot be loaded.
-    """
+    """The actions that an installed package offers under a name which no library or file has; an
+    `InputError` where it offers something else, or cannot be loaded."""
     if not name.isidentifier() or name in shipped_actions() or Path(name).is_file():
         return ()
     offer = extension("actions", name)

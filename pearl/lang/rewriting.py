@@ -54,11 +54,8 @@ def comment_out(text: str, span: Span) -> str:
 
 
 def format_plan(source: Source) -> str:
-    """A plan in canonical form. Text that is no part of it becomes comments.
-
-    Raises:
-        InputError: a line cannot be read, or no line of a text is a step.
-    """
+    """A plan in canonical form, with comments in place of text that is no part of it; an
+    `InputError` where a line cannot be read, or no line of a text is a step."""
     parsed = parse(source)
     if parsed.aside and not parsed.has_plan:
         raise InputError(f"{source.name}: no line of it is a step of a plan: it stays as it is.")
@@ -74,11 +71,7 @@ def format_plan(source: Source) -> str:
 
 
 def format_library(source: Source) -> str:
-    """An action library in canonical form.
-
-    Raises:
-        InputError: a line cannot be read.
-    """
+    """An action library in canonical form; an `InputError` where a line cannot be read."""
     parsed = parse_library(source)
     _refuse_broken(parsed.broken, source)
     text = print_library(parsed.actions)

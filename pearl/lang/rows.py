@@ -46,11 +46,8 @@ def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_json_lines(path: str, noun: str) -> Source:
-    """The text of a file of JSON lines, as `read_rows` takes it.
-
-    Raises:
-        InputError: the file cannot be read, or is a table.
-    """
+    """The text of a file of JSON lines, as `read_rows` takes it; an `InputError` where it cannot be
+    read, or is a table."""
     data = read_bytes(path, noun)
     refuse_table(path, data)
     return decode(path, data, noun, rows=True)
@@ -160,11 +157,8 @@ def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
 
 
 def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Rows as a pandas DataFrame; a value within an object has the column ``key.inner``.
-
-    Raises:
-        InputError: pandas is not installed.
-    """
+    """Rows as a pandas DataFrame, or an `InputError` where that is not installed; a value within an
+    object has the column ``key.inner``."""
     try:
         import pandas
     except ImportError:

@@ -126,11 +126,8 @@ class MessageStream:
         return self._stream.readline(HEADER)
 
     def read(self, size: int) -> bytes:
-        """A message's body.
-
-        Raises:
-            InputError: it is too large. It is not skipped, so no later message can be read.
-        """
+        """A message's body; an `InputError` where it is too large: it is not skipped, so no later
+        message can be read."""
         if size > LARGEST:
             raise InputError(
                 f"A message of {size:,} bytes is announced on standard input, and none may have "

@@ -199,11 +199,8 @@ def _with_block(text: str, action: Action, end: int) -> Span:
 def prepare_rename(
     session: LanguageSession, document: Document, params: types.PrepareRenameParams
 ) -> types.PrepareRenamePlaceholder | None:
-    """The name that would be changed.
-
-    Raises:
-        JsonRpcException: the name is not declared in this plan.
-    """
+    """The name that would be changed; a `JsonRpcException` where it is not declared in this
+    plan."""
     mention = _renameable(session, document, params.position)
     if not mention:
         return None
@@ -213,11 +210,8 @@ def prepare_rename(
 def rename(
     session: LanguageSession, document: Document, params: types.RenameParams
 ) -> types.WorkspaceEdit | None:
-    """Rename a step or action everywhere in the plan.
-
-    Raises:
-        JsonRpcException: the name is invalid or taken, or the plan would mean something else.
-    """
+    """Rename a step or action everywhere in the plan; a `JsonRpcException` where the name is
+    invalid or taken, or the plan would mean something else."""
     mention = _renameable(session, document, params.position)
     if not mention:
         return None

@@ -48,11 +48,8 @@ STATIC = (
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:
-    """The fields of a form that one of our own pages sent.
-
-    Raises:
-        RefusedError: it is too large or too slow, no form, or from another site.
-    """
+    """The fields of a form that one of our own pages sent; a `RefusedError` where it is too large
+    or too slow, no form, or from another site."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise RefusedError(415, "Send a form, as the page does.")

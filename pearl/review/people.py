@@ -146,11 +146,8 @@ def _people(connection: Connection, *where: ColumnElement[bool]) -> list[Person]
 
 
 def rename(connection: Connection, person: Person, name: str) -> Person:
-    """Give an annotator another name.
-
-    Raises:
-        InputError: it cannot be shown, or somebody else has it.
-    """
+    """Give an annotator another name; an `InputError` where it cannot be shown, or somebody else
+    has it."""
     name = storable(one_line(name))
     check_name(name)
     if name == person.name:

@@ -101,11 +101,8 @@ def read_folders(names: list[str], documents: str, demos: str) -> Folders:
         if name and not Path(name).is_dir():
             raise InputError(f"{name} is no folder: make it, or name another with {option}.")
     plans = tuple(Path(name).resolve() for name in names if Path(name).is_dir())
-    return Folders(
-        plans,
-        Path(documents).resolve() if documents else None,
-        Path(demos).resolve() if demos else None,
-    )
+    others = (Path(name).resolve() if name else None for name in (documents, demos))
+    return Folders(plans, *others)
 
 
 def within(path: Path, roots: tuple[Path, ...]) -> Path | None:
@@ -257,10 +254,7 @@ def _plan(source: Source, place: Path | None = None) -> QueuedPlan:
 
 def _run_items(name: str, engine: Engine, place: str) -> Iterator[QueuedPlan]:
     """The plans of a run, given by its name, the start of it, or ``last``; RUN/ID for one question.
-
-    Raises:
-        InputError: there is no such run, or no plan in it.
-    """
+    An `InputError` where there is no such run, or no plan in it."""
     start, _, task = name.partition("/")
     try:
         run = find_run(engine, start, place, time.time())

@@ -98,11 +98,8 @@ def field_of(form: Mapping[str, list[str]], name: str) -> str:
 
 
 def read_form(form: Mapping[str, list[str]]) -> Verdict:
-    """A verdict from a filled-in form.
-
-    Raises:
-        InputError: something is missing or is none of what can be chosen.
-    """
+    """A verdict from a filled-in form; an `InputError` where something is missing or is none of
+    what can be chosen."""
     correct, confidence = field_of(form, "correct"), field_of(form, "confidence")
     if correct not in _CORRECT:
         raise InputError("Say whether the plan is correct: choose yes, no, or cannot tell.")
@@ -260,11 +257,8 @@ def normalise_lines(text: str) -> str:
 
 
 def accept_edit(text: str, item: QueuedPlan, library: Library) -> str:
-    """The text of an edited plan, as the browser sent it, checked and normalised.
-
-    Raises:
-        InputError: it is unchanged, too long, or has errors.
-    """
+    """The text of an edited plan, as the browser sent it, normalised; an `InputError` where it is
+    unchanged, too long, or has errors."""
     text = normalise_lines(text)
     if len(text) > LONGEST:
         raise InputError(f"The plan is longer than {LONGEST:,} characters: shorten it.")

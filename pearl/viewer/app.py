@@ -107,11 +107,7 @@ def runs_page(shown: ServedStore, view: View) -> str:
 
 
 def one_page(shown: ServedStore, view: View, name: str) -> str:
-    """A run, or, with an item in the query, one row of it.
-
-    Raises:
-        InputError: there is no such run, or it has no such row.
-    """
+    """A run, or, with an item in the query, one row of it; an `InputError` where there is none."""
     run, item = find_run(shown.engine, name, "the store", time.time()), view.get("item")
     if run.has_rows and not item:
         return job_page(shown.engine, run, shown.prices, view)
