@@ -21,9 +21,8 @@ def cache_folder() -> Path:
 
 
 def refuse_same(output: str, read: Iterable[str | Path], kept: Collection[str | Path] = ()) -> None:
-    """Raise an `InputError` where a file to be written is one of those that are read, where what is
-    no path is passed over; or one of those that are ``kept``, as a store's, which need not exist
-    yet."""
+    """Raise an `InputError` where a file to be written is one that is ``read`` (what is no path is
+    passed over), or one that is ``kept``, as a store's, which need not exist yet."""
     target = Path(output)
     for path in (*read, *kept):
         try:

@@ -157,8 +157,8 @@ def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
 
 
 def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Rows as a pandas DataFrame, or an `InputError` where that is not installed; a value within an
-    object has the column ``key.inner``."""
+    """Rows as a DataFrame, an `InputError` where pandas is not installed; a value within an object
+    has the column ``key.inner``."""
     try:
         import pandas
     except ImportError:

@@ -186,8 +186,8 @@ def leave(connection: Connection, key: str) -> None:
 
 
 def form_token(key: str) -> str:
-    """The token in every form, which no other site's page can know; of the key in the browser's
-    cookie."""
+    """The token in every form, which no other site's page can know; it is made from the key in the
+    browser's cookie."""
     return hmac.new(key.encode(), b"pearl review form", hashlib.sha256).hexdigest()
 
 

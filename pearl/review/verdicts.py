@@ -82,8 +82,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class RecordedVerdict:
-    """A verdict as it was given, in seconds since 1970. It does not count for agreement if the
-    annotator had ``seen`` others' verdicts before."""
+    """A verdict as it was given, at a time in seconds since 1970. It does not count for agreement
+    if the annotator had ``seen`` others' verdicts before."""
 
     plan: str
     person: int
@@ -237,9 +237,9 @@ _TRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An edited plan, numbered from 2, as the plan itself is version 1, and made by a person, in
-    seconds since 1970. ``file`` is a path for people, empty where only the store has it; ``demo``
-    is the name of its file among the demonstrations, empty where it was not sent there."""
+    """An edited plan, numbered from 2, as the plan itself is version 1; ``made`` in seconds since
+    1970. ``file`` is a path for people, empty where only the store has it; ``demo`` is the name of
+    its file among the demonstrations, empty where it was not sent there."""
 
     plan: str
     number: int
