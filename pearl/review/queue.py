@@ -324,10 +324,6 @@ def _about(row: Mapping[str, Any]) -> dict[str, Any]:
     return stored
 
 
-NOT_LOOKED_FOR = DocumentLookup(None)
-"""The lookup of a run without a document."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunView:
     """A run, as a reviewer sees it.
@@ -343,7 +339,7 @@ class RunView:
     name: str = ""
     note: str = ""
     frame: FrameNode | None = None
-    document: DocumentLookup = NOT_LOOKED_FOR
+    document: DocumentLookup = field(default=DocumentLookup(None))
     quotes: tuple[QuotedPassage, ...] = ()
 
     @property
