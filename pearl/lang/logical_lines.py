@@ -385,8 +385,7 @@ class _Splitter:
         while start < end:
             stop = text.find("\n", start, end)
             stop = stop if stop >= 0 else end
-            plain = PLAIN_STEP.match(text, start, stop)
-            if plain:
+            if plain := PLAIN_STEP.match(text, start, stop):
                 self._add(Kind.STEP, start, plain.end(), stop).number = plain["number"]
                 self.declaring, self.stepped, self.wrapped = False, True, 0
             else:
@@ -404,8 +403,7 @@ class _Splitter:
             self.after_blank = True
             self.open = None
             return
-        fence = FENCE.match(raw)
-        if fence:
+        if fence := FENCE.match(raw):
             self._fence(fence[1], start, end)
         elif DECLARES.match(raw) and not STEP.match(raw):
             self._declares(raw, start, end)

@@ -200,8 +200,7 @@ def _bad_braces(text: str, step: ast.Step) -> ParseFailure | None:
     for arg in step.args:
         if type(arg) is ast.Ref:
             continue
-        match = ALMOST.search(text, *arg.span)
-        if match:
+        if match := ALMOST.search(text, *arg.span):
             kind = "BRACES" if match["double"] else "BRACE"
             return ParseFailure(Span(*match.span()), kind, "STRING")
     return None

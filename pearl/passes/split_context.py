@@ -215,8 +215,7 @@ class _Split:
             if action is None or place is None:
                 steps.append(step)
                 continue
-            mapped = ast.mapped(ast.step_refs(step))
-            if mapped:
+            if mapped := ast.mapped(ast.step_refs(step)):
                 steps += self._unrolled(step, action, place, mapped)
             else:
                 if not labels:

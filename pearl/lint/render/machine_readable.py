@@ -178,8 +178,7 @@ def _fix(fix: Fix, source: Source) -> dict[str, Any]:
 
 
 def _location(span: Span, source: Source) -> dict[str, Any]:
-    row = source.row
-    if row:
+    if row := source.row:
         return {"artifactLocation": {"uri": _uri(row[0])}, "region": {"startLine": row[1]}}
     return {"artifactLocation": {"uri": _uri(source.name)}, "region": _region(span, source)}
 
@@ -212,8 +211,7 @@ def _commands(report: SourceFindings) -> str:
 
 
 def _place(diagnostic: Diagnostic, source: Source) -> str:
-    row = source.row
-    if row:
+    if row := source.row:
         return f"file={_property(row[0])},line={row[1]}"
     line, column, end_line, end_column = source.place(diagnostic.span)
     file = _property(source.name)

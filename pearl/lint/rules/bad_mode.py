@@ -45,8 +45,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         return _before_text(broken, Span(span.start, broken.at.end))
     text = broken.source.at(span)
     for mode, form in (("each", _EACH), ("where", _WHERE)):
-        match = form.fullmatch(text)
-        if match:
+        if match := form.fullmatch(text):
             ref = f"{mode} {match['name']}"
             return RULE(
                 span,

@@ -66,8 +66,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     head = broken.source.text[max(0, broken.span.start - 4000) : broken.span.start]
     if numbered and (text[0] != "$" or int(numbered[1]) <= len(_CALL.findall(head))):
         return no_reference(_MEANT)
-    marked = _MARKED.fullmatch(text)
-    if marked:
+    if marked := _MARKED.fullmatch(text):
         name = next(group for group in marked.groups() if group)
         name = nearest(name, near_above(broken, name), word=False) or name
         help = f"If you mean the step, write {name}."
