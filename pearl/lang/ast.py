@@ -81,8 +81,12 @@ Arg: TypeAlias = Ref | Literal | Template | Items
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A call of an action and its answer, as an example. The arguments are without the document, or
-    with a text in its place."""
+    """A call of an action and its answer, as an example.
+
+    Args:
+        args: the call's arguments, without the document, or with a text in its place.
+        answer: what it gave.
+    """
 
     args: tuple[Arg, ...]
     answer: Value
@@ -135,8 +139,13 @@ class Decomposed:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An action that a function of a person's program carries out (`pearl.lang.functions`). The
-    name is its module and its name, the digest the hash of its text, as far as that can be read."""
+    """An action that a function of a person's program carries out (`pearl.lang.functions`).
+
+    Args:
+        name: its module and its name.
+        digest: the hash of its text, as far as that can be read.
+        call: the function.
+    """
 
     name: str
     digest: str
@@ -156,8 +165,13 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """An older action that a newer one replaces, with the names of its parameters, in order, and
-    the arguments of the newer call; a reference names a parameter of the older action."""
+    """An older action that a newer one replaces, and the arguments of the newer call.
+
+    Args:
+        name: the older action's name.
+        params: the names of its parameters, in order.
+        args: the new call's arguments; a reference names a parameter of the older action.
+    """
 
     name: str
     params: tuple[str, ...]
@@ -324,10 +338,13 @@ def by_number(plan: Plan) -> Plan:
 
 
 def map_refs(arg: Arg, change: Callable[[Ref], Arg], text: Callable[[Value], str] = as_text) -> Arg:
-    """An argument with each of its references replaced by what ``change`` gives.
+    """An argument with each of its references replaced.
 
-    Inside a text, a literal becomes part of the text, written by ``text``, and the items of a list
-    are joined with commas.
+    Args:
+        arg: any argument.
+        change: gives what replaces a reference. Inside a text, a literal becomes part of the
+            text, and the items of a list are joined with commas.
+        text: how a literal is written in a text.
     """
     match arg:
         case Ref():
@@ -524,8 +541,10 @@ class ParsedLibrary:
 def woven(text: str, steps: Mapping[str, str]) -> tuple[str | Ref, ...]:
     """The parts of a text, with a reference to a step in place of each earlier step's answer.
 
-    ``steps`` has the steps' names by their answers, none of them empty. An answer is replaced only
-    where it stands as words of its own, the longest answer first.
+    Args:
+        text: the argument of a step, in words.
+        steps: the steps' names by their answers, none of them empty. An answer is replaced only
+            where it stands as words of its own, the longest answer first.
     """
     if not steps:
         return (text,)

@@ -402,8 +402,12 @@ def phrase(action: Action) -> Literal | Template:
 
 
 def join_params(action: Action, count: int) -> Template | Ref:
-    """The parameters of an action beyond the first ``count``, the document aside, as a single text,
-    joined as its definition joins them. There is at least one."""
+    """The last parameters of an action as a single text, joined as its definition joins them.
+
+    Args:
+        action: one that has more than ``count`` parameters, without the document.
+        count: how many of these stay as they are.
+    """
     names = params_of(action)[count:]
     if len(names) == 1:
         return Ref(names[0])
@@ -427,12 +431,15 @@ def _bound(old: Action, new: Action) -> str:
 
 
 def arguments(old: Action, new: Action) -> tuple[Arg, ...] | None:
-    """The arguments of a new call, from the parameters of the older action; None where the new
-    action takes more than the older one has, or takes no document where the older one reads it.
+    """The arguments of a new call, from the parameters of the older action.
 
-    One to one, in order. What the older action takes beyond that is joined in the last argument,
-    ``"{X} in relation to {Y}"``, and so is what only its definition says: ``"{Y} in terms of their
-    jobs"``.
+    One to one, in order. What the older action takes beyond that is joined in the
+    last argument, ``"{X} in relation to {Y}"``, and so is what only its definition
+    says: ``"{Y} in terms of their jobs"``.
+
+    Returns:
+        None where the new action takes more than the older one has, or takes no
+        document where the older one reads it.
     """
     ours, theirs = params_of(old), params_of(new)
     reads = any(param.name == DOCUMENT for param in new.params)

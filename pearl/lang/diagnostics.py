@@ -112,8 +112,13 @@ def errors_of(findings: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def apply_fixes(text: str, fixes: Sequence[Fix]) -> tuple[str, tuple[Fix, ...]]:
-    """The text after fixes, and the fixes that were applied: one that overlaps another that was
-    taken before it is left for the next round."""
+    """Apply fixes to a text.
+
+    A fix that overlaps one already taken is left for the next round.
+
+    Returns:
+        The new text and the fixes that were applied.
+    """
     edits: list[Edit] = []
     applied: list[Fix] = []
     for fix in fixes:

@@ -40,8 +40,11 @@ def failure_text(error: BaseException) -> str:
 
 
 def extension(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever a package offers
-    """What a package offers under a name; None where none does, an `InputError` where it cannot be
-    loaded."""
+    """What a package offers under a name; None where none does.
+
+    Raises:
+        InputError: it cannot be loaded.
+    """
     for entry in _entries(group).select(name=name):
         try:
             return entry.load()

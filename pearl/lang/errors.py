@@ -41,7 +41,12 @@ class UnreadableError(InputError):
 
 
 def check_numbers(least: float = 0, most: float = MOST, **numbers: object) -> None:
-    """Check numbers that a person gave, by their names in messages; one that was not given is None.
+    """Check numbers that a person gave.
+
+    Args:
+        least: the smallest number that is allowed.
+        most: the largest number that is allowed.
+        numbers: the numbers, by their names in messages; None for one that was not given.
 
     Raises:
         InputError: a number is out of range, or a value is no number.
@@ -69,11 +74,13 @@ def check_whole(least: int = 0, most: float = MOST, **numbers: object) -> None:
 
 
 def install_command(extra: str) -> str:
-    """The command that installs a part of Pearl that is left out by default, as ``corpus``, which
-    is its name in pyproject.toml.
+    """The command that installs what a part of Pearl needs that is left out by default.
 
     It names the folder or address that Pearl was installed from, because the name ``pearl`` may
     belong to another package in an index.
+
+    Args:
+        extra: what pyproject.toml calls the part, as ``corpus``.
     """
     from importlib.metadata import PackageNotFoundError, distribution
     from json import loads

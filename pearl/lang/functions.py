@@ -139,8 +139,11 @@ def _type_of(hint: object) -> Type | None:
 
 
 def as_python(value: Value) -> object:
-    """A value in Python's own types: pairs as a dictionary, a `DecodeError` where they have a list
-    for a key."""
+    """A value in Python's own types: pairs as a dictionary.
+
+    Raises:
+        DecodeError: a list of pairs has a list for a key.
+    """
     if isinstance(value, list):
         return [as_python(item) for item in value]
     if not isinstance(value, Pairs):

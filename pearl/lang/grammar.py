@@ -79,8 +79,12 @@ def _mode(text: str) -> Mode:
 
 
 def unquote(raw: str, at: int) -> str | tuple[str | Ref, ...]:
-    """The text between quotes: plain, or a template's parts. ``raw`` has its escapes, and ``at`` is
-    its place in the source, for the references' spans."""
+    """The text between quotes: plain, or a template's parts.
+
+    Args:
+        raw: what stands between the quotes, escapes and all.
+        at: its place in the source, for the references' spans.
+    """
     if "\\" not in raw and "{" not in raw and "\n" not in raw:
         return raw
     parts: list[str | Ref] = []

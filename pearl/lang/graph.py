@@ -42,8 +42,12 @@ def outputs(plan: Plan) -> tuple[str, ...]:
 
 
 def needed(names: Iterable[str], steps: Sequence[Step]) -> frozenset[str]:
-    """Some of a plan's steps, by name, and every step that they need, directly or through
-    others."""
+    """Some steps, and every step that they need, directly or through others.
+
+    Args:
+        names: the names of the steps.
+        steps: the steps of the plan, in its order.
+    """
     closure = set(names)
     for step in reversed(steps):
         if step.name in closure:

@@ -71,8 +71,11 @@ _CALL = "_ = _"
 
 @lru_cache(maxsize=32)  # The same few are read again by each question, and by each keystroke.
 def parse_library(text: str | Source) -> ast.ParsedLibrary:
-    """Read any text as an action library, in our form or the paper's ``NAME(ARGS) # definition``:
-    its actions, and the lines that cannot be read."""
+    """Read any text as an action library, in our form or the paper's ``NAME(ARGS) # definition``.
+
+    Returns:
+        The actions, and the lines that cannot be read.
+    """
     source = text if isinstance(text, Source) else Source("<actions>", text)
     actions: list[ast.Action] = []
     unread: list[ast.Action] = []
@@ -374,6 +377,9 @@ def builtins() -> Mapping[str, ast.Action]:
 def library_source(name: str) -> Source:
     """The text of a library: one that ships with Pearl, one that a package offers, or a file.
 
+    Args:
+        name: ``core``, ``quality`` …, an entry point, or a path.
+
     Raises:
         InputError: no such library, or a file that cannot be read.
     """
@@ -392,7 +398,11 @@ def library_source(name: str) -> Source:
 
 
 def library_actions(source: Source) -> tuple[ast.Action, ...]:
-    """The actions of a library's text; an `InputError` where it holds none."""
+    """The actions of a library's text.
+
+    Raises:
+        InputError: it holds none.
+    """
     actions = parse_library(source).actions
     if not actions and source.name.endswith(".py"):
         raise InputError(
@@ -408,8 +418,11 @@ def library_actions(source: Source) -> tuple[ast.Action, ...]:
 
 
 def offered_actions(name: str) -> tuple[ast.Action, ...]:
-    """The actions that an installed package offers under a name which no library or file has; an
-    `InputError` where it offers something else, or cannot be loaded."""
+    """The actions that an installed package offers under a name which no library or file has.
+
+    Raises:
+        InputError: it offers something else, or it cannot be loaded.
+    """
     if not name.isidentifier() or name in shipped_actions() or Path(name).is_file():
         return ()
     offer = extension("actions", name)
@@ -424,11 +437,14 @@ def offered_actions(name: str) -> tuple[ast.Action, ...]:
 
 
 def load_library(*names: str | Path | ast.Action) -> Library:
-    """Load action libraries, by name or path, or actions themselves, later ones over earlier ones;
-    `DEFAULT` where none is named.
+    """Load action libraries, later ones over earlier ones.
 
-    The builtins are always there. A line that declares one of them (the paper's library lists
-    ``CONCAT``) leaves it as it is.
+    The builtins are always there. A line that declares one of them (the
+    paper's library lists ``CONCAT``) leaves it as it is.
+
+    Args:
+        names: names of libraries that ship with Pearl or that a package offers, or paths, or
+            actions themselves; none means `DEFAULT`.
 
     Raises:
         InputError: no such library, a file that cannot be read, or one that

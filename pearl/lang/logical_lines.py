@@ -135,8 +135,12 @@ _THINK = pattern(rf"(?P<open><{_WORDS}>|\[THINK\])|<(?P<close>/){_WORDS}>|\[/THI
 
 
 def unwrap(text: str) -> tuple[str, list[Span]]:
-    """A text of the same length without line endings of other systems, block quotation marks, and
-    tags and fences that share a line with a step; and the places of these tags and fences."""
+    """A text of the same length without line endings of other systems, block
+    quotation marks, and tags and fences that share a line with a step.
+
+    Returns:
+        The text, and the places of the tags and fences that were taken out.
+    """
     if not any(mark in text for mark in _TRIGGERS):
         return text, []
     text = text.replace("\r\n", " \n").replace("\r", "\n").translate(_BREAKS)
@@ -211,8 +215,13 @@ def closed(text: str, start: int, end: int) -> bool:
 
 
 def call_end(text: str, opening: int, end: int) -> int:
-    """The place after the last parenthesis of a call, whose first one is at ``opening``; -1 where
-    it is not closed before ``end``."""
+    """The place after a call's last parenthesis, or -1 where it is not closed.
+
+    Args:
+        text: the text.
+        opening: the place of the call's first parenthesis.
+        end: where to stop looking.
+    """
     return call_ends(text, opening, end)[0]
 
 
@@ -343,8 +352,12 @@ _MOST_TEXT = 20_000
 
 
 def split(text: str, thoughts: Iterable[Span] = ()) -> list[Line]:
-    """The logical lines of a plan's text without its wrapping, in order, without blank ones;
-    ``thoughts`` are the blocks of it that are no part of the reply."""
+    """The logical lines of a plan's text, in order, without blank ones.
+
+    Args:
+        text: the text, without its wrapping.
+        thoughts: the blocks of it that are no part of the reply.
+    """
     splitter = _Splitter(text)
     start = 0
     for thought in thoughts:

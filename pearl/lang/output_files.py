@@ -21,8 +21,16 @@ def cache_folder() -> Path:
 
 
 def refuse_same(output: str, read: Iterable[str | Path], kept: Collection[str | Path] = ()) -> None:
-    """Raise an `InputError` where a file to be written is one that is ``read`` (what is no path is
-    passed over), or one that is ``kept``, as a store's, which need not exist yet."""
+    """Make sure that a file to be written is none of the files that are read.
+
+    Args:
+        output: the path of the file to be written.
+        read: the files that are read; an entry that is no path is passed over.
+        kept: files that are read and written, which need not exist yet, as those of a store.
+
+    Raises:
+        InputError: it is one of them.
+    """
     target = Path(output)
     for path in (*read, *kept):
         try:
@@ -39,8 +47,16 @@ def refuse_same(output: str, read: Iterable[str | Path], kept: Collection[str | 
 def check_writable(
     output: str, read: Iterable[str | Path] = (), kept: Collection[str | Path] = ()
 ) -> None:
-    """Raise an `InputError`, before work is done for a file, where it cannot be written, or where
-    `refuse_same` refuses it."""
+    """Make sure that a file can be written, before work is done for it.
+
+    Args:
+        output: its path.
+        read: the files that are read, none of which it may be.
+        kept: files that are read and written, which it may not be even where they do not exist yet.
+
+    Raises:
+        InputError: it cannot be written, or it is one of those that are read.
+    """
     refuse_same(output, read, kept)
     target = Path(output)
     try:
@@ -60,9 +76,11 @@ def check_writable(
 
 @contextmanager
 def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
-    """A file that takes the place of ``path``, or of what that links to, when the block ends well:
-    whole, or not at all. Until then it is in ``folder``, on the same disk; by default beside
-    ``path``.
+    """A file that takes the place of ``path`` when the block ends well: whole, or not at all.
+
+    Args:
+        path: the file to replace; a link is followed.
+        folder: where it is written meanwhile, on the same disk; by default beside ``path``.
 
     Raises:
         OSError: the file cannot be written; ``path`` is as it was.
@@ -81,8 +99,12 @@ def replacing(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
 
 
 def check_replaceable(path: str) -> None:
-    """Raise an `InputError`, before work is done for a file, where `replacing` cannot write it.
-    Links are followed. A device or a pipe is refused, unlike by `check_writable` and `write`."""
+    """Make sure that `replacing` can write a file, before work is done for it. Links are followed.
+    A device or a pipe is refused, unlike by `check_writable` and `write`.
+
+    Raises:
+        InputError: the file cannot be replaced.
+    """
     try:
         _, part = _part_of(Path(path))
         part.touch(exist_ok=False)
@@ -115,7 +137,11 @@ def lock(file: IO[bytes]) -> bool | None:
 
 
 def write(path: str, text: str | bytes) -> None:
-    """Write a file whole, or raise an `InputError` and leave it as it was."""
+    """Write a file whole, or leave it as it was.
+
+    Raises:
+        InputError: it cannot be written.
+    """
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     target = Path(path)
     try:
@@ -132,8 +158,13 @@ def write(path: str, text: str | bytes) -> None:
 def unwritable(
     path: str | Path, error: OSError, instead: str = "a file in a folder of your own"
 ) -> InputError:
-    """The error that says that a file cannot be written, why, and, unless the disk is full, what to
-    name ``instead``."""
+    """The error that says that a file cannot be written, why, and what to do.
+
+    Args:
+        path: the file.
+        error: what the system reports.
+        instead: what to name in its place, unless the disk is full.
+    """
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     advice = "make room, and run it again" if full else f"name {instead}"
     return InputError(f"{path} cannot be written ({error.strerror}): {advice}.")
@@ -171,9 +202,16 @@ _OPENINGS = {
 
 
 def check_kind(path: str, noun: str) -> None:
-    """Raise an `InputError` where a file to be overwritten, if any (``-`` is none), is not empty,
-    and is of another kind than ``noun`` names (a plan, a library, or one of `_KEYS` and
-    `_OPENINGS`), or somebody has filled it in."""
+    """Make sure that a file to be overwritten is empty, or is of the same kind and nobody has
+    filled it in.
+
+    Args:
+        path: the file; ``-`` for none.
+        noun: what it is to be: a plan, a library, or one of `_KEYS` and `_OPENINGS`.
+
+    Raises:
+        InputError: it is of another kind, or is filled in.
+    """
     target = Path(path)
     if path == "-" or not target.is_file() or not target.stat().st_size:
         return

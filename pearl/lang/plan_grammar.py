@@ -45,8 +45,13 @@ _SIGNS = Chars(r" !#-\x2F:;=?@^_|~\xA1-\xAC\xAE-\xBF\u2010-\u2019\u2026\u3000-\u
 
 
 class Sizes(NamedTuple):
-    """How many characters a step's name, the texts of its call, all together, and its note, or a
-    definition, may have."""
+    """How many characters the parts of a step may have.
+
+    Args:
+        name: the step's name.
+        text: the texts of its call, all together.
+        note: its note; or a definition.
+    """
 
     name: int = 40
     text: int = 2400
@@ -120,8 +125,12 @@ def _plan_grammar(
 def step_grammar(
     library: Library, names: Mapping[str, Type], *, room: int | None = None
 ) -> Grammar:
-    """The grammar of a plan's next step, ``name = ACTION(arguments)``, or of what it returns, after
-    steps whose outputs have these types. ``room`` is the most characters of the step.
+    """The grammar of a plan's next step, ``name = ACTION(arguments)``, or of what it returns.
+
+    Args:
+        library: the actions that a step may call.
+        names: the steps so far, each with the type of its output.
+        room: the most characters of the step; None for no limit.
 
     Raises:
         InputError: there is no action that the step could call.

@@ -35,8 +35,12 @@ _TAG = pattern(r"<[|/]?\s*\w[^<>\n]*>|\[/?[A-Z]+\]")
 def comment_out(text: str, span: Span) -> str:
     """What to put in the place of a span so that its words stand in comments.
 
-    Marks that say nothing (code fences, tags, rules) go. What shares a line with the span keeps a
-    line of its own.
+    Marks that say nothing (code fences, tags, rules) go. What shares a line
+    with the span keeps a line of its own.
+
+    Args:
+        text: the whole text.
+        span: a part of it that is no part of the plan.
     """
     # In a comment, a tag would open its block anew.
     lines = _BREAK.split(_TAG.sub(" ", text[span.start : span.end]))
@@ -54,8 +58,11 @@ def comment_out(text: str, span: Span) -> str:
 
 
 def format_plan(source: Source) -> str:
-    """A plan in canonical form, with comments in place of text that is no part of it; an
-    `InputError` where a line cannot be read, or no line of a text is a step."""
+    """A plan in canonical form. Text that is no part of it becomes comments.
+
+    Raises:
+        InputError: a line cannot be read, or no line of a text is a step.
+    """
     parsed = parse(source)
     if parsed.aside and not parsed.has_plan:
         raise InputError(f"{source.name}: no line of it is a step of a plan: it stays as it is.")
@@ -71,7 +78,11 @@ def format_plan(source: Source) -> str:
 
 
 def format_library(source: Source) -> str:
-    """An action library in canonical form; an `InputError` where a line cannot be read."""
+    """An action library in canonical form.
+
+    Raises:
+        InputError: a line cannot be read.
+    """
     parsed = parse_library(source)
     _refuse_broken(parsed.broken, source)
     text = print_library(parsed.actions)
@@ -93,8 +104,14 @@ def _refuse_broken(broken: Sequence[Broken], source: Source) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A step that calls another action now; ``mapped`` says whether its arguments were rewritten
-    too."""
+    """A step that calls another action now.
+
+    Args:
+        step: its name.
+        old: what it called.
+        new: what it calls.
+        mapped: whether its arguments were rewritten too.
+    """
 
     step: str
     old: str
@@ -104,9 +121,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A plan after migration: its text, where nothing but the changed calls differs from before;
-    every step that changed, in order; and one sentence for each step that should change and cannot,
-    or that loses words."""
+    """A plan after migration.
+
+    Args:
+        text: the plan; nothing but the changed calls differs from before.
+        changes: every step that changed, in order.
+        problems: one sentence for each step that should change and cannot, or that loses words.
+    """
 
     text: str
     changes: tuple[Change, ...]
@@ -114,10 +135,14 @@ class Migration:
 
 
 def migrate(plan: str | Source, library: Library) -> Migration:
-    """Rewrite a plan's calls of actions that the library replaces, whatever form the plan has.
+    """Rewrite a plan's calls of replaced actions.
 
-    A call keeps its step's name, its note, its place and everything around it. What the plan itself
-    declares is never touched.
+    A call keeps its step's name, its note, its place and everything around it. What
+    the plan itself declares is never touched.
+
+    Args:
+        plan: a plan, in any form that `parse` reads.
+        library: the actions, each with the older ones that it replaces.
     """
     source = plan if isinstance(plan, Source) else Source("<plan>", plan)
     parsed = parse(source).plan
@@ -190,8 +215,12 @@ def _end(text: str, step: Step) -> int:
 
 
 def substituted(arg: Arg, values: Mapping[str, Arg]) -> Arg:
-    """An argument with values for the parameters that it refers to; a name without a value stays,
-    and a list in a text has commas in it."""
+    """An argument with values for the names in it; a list in a text has commas in it.
+
+    Args:
+        arg: an argument that refers to parameters.
+        values: the value of each parameter; a name that is not among them stays.
+    """
 
     def value_of(ref: Ref) -> Arg:
         value = values.get(ref.name, ref)

@@ -20,7 +20,11 @@ _OPENED = re.compile(rb"(?:\[[ \t]*\{?|\{)[ \t\r]*\n")
 
 
 def check_utf_8(text: str, where: str) -> None:
-    """Raise an `InputError` where a line of JSON lines, decoded as such, was not UTF-8."""
+    """Check that a line of JSON lines, decoded as such, was UTF-8.
+
+    Raises:
+        InputError: the line was not.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -28,8 +32,11 @@ def check_utf_8(text: str, where: str) -> None:
 
 
 def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of a file of JSON lines, or of standard input (``-``), with its file and line,
-    for messages, which call the file a ``noun``.
+    """Every object of a file of JSON lines, with its file and line, for messages.
+
+    Args:
+        path: the file, or ``-`` for standard input.
+        noun: what messages call it.
 
     Raises:
         InputError: the file cannot be read; or, raised after the last line, some are no objects.
@@ -46,8 +53,11 @@ def read_rows(path: str, noun: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_json_lines(path: str, noun: str) -> Source:
-    """The text of a file of JSON lines, as `read_rows` takes it; an `InputError` where it cannot be
-    read, or is a table."""
+    """The text of a file of JSON lines, as `read_rows` takes it.
+
+    Raises:
+        InputError: the file cannot be read, or is a table.
+    """
     data = read_bytes(path, noun)
     refuse_table(path, data)
     return decode(path, data, noun, rows=True)
@@ -55,7 +65,11 @@ def read_json_lines(path: str, noun: str) -> Source:
 
 def refuse_table(path: str, start: bytes) -> None:
     """Check that a file that is to be read as JSON lines is no table, and no JSON that is laid out
-    over many lines, of which each would be an error. ``start`` is its first line, or more.
+    over many lines, of which each would be an error.
+
+    Args:
+        path: the file.
+        start: its first bytes, to the end of a line.
 
     Raises:
         InputError: its name ends as a table's does, and it does not begin with an object; or its
@@ -83,7 +97,11 @@ def lines_of(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def read_row(line: str, where: str) -> dict[str, Any]:
-    """The object of one line of JSON; ``where`` is its file and line, for messages.
+    """The object of one line.
+
+    Args:
+        line: its JSON.
+        where: its file and line, for messages.
 
     Raises:
         InputError: the line is no JSON, or no object.
@@ -103,8 +121,13 @@ def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN4
 
 
 def json_problem(error: ValueError | RecursionError, where: str, otherwise: str = "") -> InputError:
-    """The error that says why the line at ``where`` cannot be read as JSON, and what to do;
-    ``otherwise`` ends that sentence with what could be given in place of such lines."""
+    """The error that says why a line cannot be read as JSON, and what to do.
+
+    Args:
+        error: what Python raised.
+        where: its file and line, for messages.
+        otherwise: what could be given in place of such lines, as the end of a sentence.
+    """
     if isinstance(error, RecursionError):
         return InputError(f"{where} is nested too deep: give one plain object a line{otherwise}.")
     if isinstance(error, json.JSONDecodeError):
@@ -122,7 +145,12 @@ _decode = json.JSONDecoder(parse_constant=_nothing).decode
 
 
 def row_id(row: dict[str, Any], where: str, noun: str) -> str:
-    """The ``id`` of a row of a file, as a text; messages call the row a ``noun``.
+    """The ``id`` of a row, as a text.
+
+    Args:
+        row: an object of a file of JSON lines.
+        where: its file and line, for messages.
+        noun: what a row is.
 
     Raises:
         InputError: it has none, or one that is neither a text nor a whole number, or one that
@@ -143,7 +171,12 @@ def row_id(row: dict[str, Any], where: str, noun: str) -> str:
 
 
 def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
-    """A row that has a plan; ``name`` is its file and line, ``otherwise`` as in `json_problem`.
+    """A row that has a plan.
+
+    Args:
+        line: its JSON.
+        name: its file and line, for messages.
+        otherwise: what could be given in place of such rows, as the end of a sentence.
 
     Raises:
         InputError: the line is no JSON, or no object with a plan.
@@ -157,8 +190,11 @@ def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
 
 
 def as_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Rows as a DataFrame, an `InputError` where pandas is not installed; a value within an object
-    has the column ``key.inner``."""
+    """Rows as a pandas DataFrame; a value within an object has the column ``key.inner``.
+
+    Raises:
+        InputError: pandas is not installed.
+    """
     try:
         import pandas
     except ImportError:

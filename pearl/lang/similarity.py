@@ -35,12 +35,18 @@ _ASKING = frozenset(("where", "when", "who", "whom", "whose", "how", "why"))
 
 
 def likeness(actions: Sequence[Action]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """How alike each action is to each other one, from 0 to 1; minus infinity where two must stay
-    apart (another type, a negation, opposites), and on the diagonal.
+    """How alike each action is to each other one.
 
-    It is the cosine of their words' weights, which are higher for rare words (idf); a synonym
-    counts almost as much as the word itself. It is lower where two actions take other parameters,
-    or find other things.
+    It is the cosine of their words' weights, which are higher for rare words
+    (idf); a synonym counts almost as much as the word itself. It is lower where
+    two actions take other parameters, or find other things.
+
+    Args:
+        actions: n actions.
+
+    Returns:
+        n × n numbers from 0 to 1; minus infinity where two must stay apart
+        (another type, a negation, opposites), and on the diagonal.
     """
     import numpy as np
 
@@ -135,11 +141,16 @@ def _between(action: Action) -> bool:
 
 
 def group(actions: Sequence[Action], target: int, floor: float = FLOOR) -> list[list[int]]:
-    """Merge the most similar actions until there are at most ``target`` groups (average linkage).
-    Two actions of one name and the same parameters are always one, and nothing less alike than
-    ``floor`` is merged.
+    """Merge the most similar actions until few enough groups are left (average linkage).
 
-    The groups are lists of indices of ``actions``, ordered by their first members.
+    Args:
+        actions: n actions.
+        target: how many groups are wanted, at most; two actions of one name
+            and the same parameters are always one.
+        floor: the likeness below which nothing is merged.
+
+    Returns:
+        The groups, each a list of indices of ``actions``, ordered by their first members.
     """
     import numpy as np
 

@@ -192,8 +192,12 @@ def full_name(name: str, names: Collection[str]) -> str:
 
 
 def read_source(path: str, noun: str = "file", *, rows: bool = False) -> Source:
-    """Read UTF-8 text from a path, or from standard input when the path is ``-``. Messages call it
-    a ``noun``; ``rows`` is as `decode` takes it.
+    """Read UTF-8 text from a path, or from standard input when the path is ``-``.
+
+    Args:
+        path: a file's path, or ``-``.
+        noun: what messages call it ("document", "plan").
+        rows: as `decode` takes it.
 
     Raises:
         InputError: missing, a directory, unreadable, binary, not UTF-8, or empty.
@@ -235,6 +239,9 @@ def _read_stream(stream: BufferedIOBase, name: str) -> bytes:
 def read_lines(path: str) -> Iterator[tuple[str, bytes]]:
     """The lines of a file of plans that are not blank, each with its file and line, one at a time.
 
+    Args:
+        path: the file.
+
     Raises:
         InputError: missing, a directory, unreadable, UTF-16, or empty.
     """
@@ -270,7 +277,9 @@ def files_below(folder: str | Path) -> tuple[list[Path], list[UnreadableError]]:
     """The files of a folder and of those below it, in order, and which folders cannot be read.
 
     They include links that lead nowhere and files that cannot be looked at, but no pipe or device.
-    Links to other folders are not followed.
+
+    Args:
+        folder: where to look; links to other folders are not followed.
     """
     found: list[Path] = []
     shut: list[UnreadableError] = []
@@ -301,9 +310,14 @@ _SHEETS = (b"xl/workbook", b"opendocument.spreadsheet", b"W\0o\0r\0k\0b\0o\0o\0k
 
 
 def decode(name: str, data: bytes, noun: str, *, rows: bool = False) -> Source:
-    """The text of a file's bytes; ``name`` is the file, ``-`` for standard input, and ``noun`` what
-    messages call it. Of JSON lines, ``rows``, bytes that are not UTF-8 become lone surrogates, for
-    which `check_utf_8` refuses the row that has them.
+    """The text of a file's bytes.
+
+    Args:
+        name: the file, for messages; ``-`` for standard input.
+        data: its bytes.
+        noun: what messages call it.
+        rows: whether it is JSON lines. Then bytes that are not UTF-8 become lone surrogates, for
+            which `check_utf_8` refuses the row that has them.
 
     Raises:
         InputError: binary, not UTF-8, or empty.
@@ -331,7 +345,15 @@ def decode(name: str, data: bytes, noun: str, *, rows: bool = False) -> Source:
 
 
 def read_toml(text: str, name: str) -> dict[str, Any]:
-    """What a text in TOML holds; an `InputError` about the file ``name`` where it is no TOML."""
+    """What a text in TOML holds.
+
+    Args:
+        text: the text.
+        name: the file it comes from, for messages.
+
+    Raises:
+        InputError: the text is no TOML.
+    """
     import tomllib
 
     try:

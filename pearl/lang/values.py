@@ -64,9 +64,15 @@ def type_of(value: Value) -> Type:
 
 
 def size_of(values: Iterable[Value], most: int) -> int | None:
-    """The size of some values together: the characters of their texts, plus one for every value;
-    None where that is more than ``most``, or a list stands deeper than `DEEPEST`. Counting stops
-    there, as one list may be held many times by another."""
+    """The size of some values together: the characters of their texts, plus one for every value.
+
+    Args:
+        values: any.
+        most: the size at which counting stops, as one list may be held many times by another.
+
+    Returns:
+        None where that is more than ``most``, or a list stands deeper than `DEEPEST`.
+    """
     size = 0
     pending: list[tuple[Value, int]] = [(value, 0) for value in values]
     while pending:
@@ -91,7 +97,11 @@ def to_json(value: Value) -> Any:  # noqa: ANN401 - JSON has no narrower type
 
 
 def from_json(data: Any, depth: int = DEEPEST) -> Value:  # noqa: ANN401 - JSON has no narrower type
-    """The inverse of `to_json`; ``depth`` is how deep lists and pairs may be nested.
+    """The inverse of `to_json`.
+
+    Args:
+        data: JSON data.
+        depth: how deep lists and pairs may be nested.
 
     Raises:
         DecodeError: the data is null, an object that is not pairs, nested too deep, or holds a
@@ -186,8 +196,11 @@ def split_evidence(reply: str) -> tuple[str, list[str]]:
 
 
 def decode(reply: str, returns: Type) -> Value:
-    """Read the answer of a model's reply, without its quotations, as a value of the type that the
-    action returns. As a text, a reply without quotations is kept unchanged.
+    """Read the answer of a model's reply, without its quotations, as a value of a type.
+
+    Args:
+        reply: what the model wrote; as a text, a reply without quotations is kept unchanged.
+        returns: the type the action declares.
 
     Raises:
         DecodeError: the reply holds no such value.

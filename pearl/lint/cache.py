@@ -35,15 +35,22 @@ def rules_version() -> str:
 
 
 def key_of(text: str, base: bytes) -> bytes:
-    """The key of what is found in a text; ``base`` is a hash of everything else that decides the
-    findings, of at most 64 bytes."""
+    """The key of what is found in a text.
+
+    Args:
+        text: the text.
+        base: a hash of everything else that decides the findings, of at most 64 bytes.
+    """
     data = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=16, key=base).digest()
 
 
 class Cache:
-    """Findings by `key_of`, in an SQLite file, which is made, with its folder, where it is missing;
-    several processes may use one at once."""
+    """Findings by `key_of`; several processes may use one at once.
+
+    Args:
+        file: the SQLite file; it and its folder are made where they are missing.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -67,7 +67,13 @@ _EXPLAIN = tuple(rule.explain for rule in RULES if rule.explain)
 
 
 def check(parsed: Parsed, library: Library, selection: Selection = DEFAULT) -> list[Diagnostic]:
-    """Everything the rules say about a plan, in the order of the text."""
+    """Everything the rules say about a plan, in the order of the text.
+
+    Args:
+        parsed: a plan as `parse` read it.
+        library: the actions it may call.
+        selection: which rules are on.
+    """
     view = PlanView(parsed, library)
     findings = _findings(view, parsed, selection.plan)
     if parsed.broken:
@@ -104,8 +110,13 @@ def _findings(view: PlanView, parsed: Parsed, looks: Iterable[LookAtPlan]) -> li
 def check_library(
     source: Source, selection: Selection = DEFAULT, base: Library | None = None
 ) -> list[Diagnostic]:
-    """Everything the rules say about an action library's text. Its plans may call its own actions
-    and those of ``base``, by default the builtins."""
+    """Everything the rules say about an action library's text.
+
+    Args:
+        source: the text.
+        selection: which rules are on.
+        base: actions that its plans may call besides its own; by default the builtins.
+    """
     parsed = parse_library(source)
     others = builtins() if base is None else base.actions
     # As `load_library` does it: no file replaces a builtin.
@@ -157,9 +168,14 @@ definition may be missing. The paper's own list of 407 actions has one of each."
 def library_findings(
     library: Library, selection: Selection = DEFAULT, reported: Sequence[Path] = ()
 ) -> Iterator[tuple[bool, str]]:
-    """What the rules say about the files that a library was loaded from, except those that ship
-    with Pearl and those below ``reported``, whose findings are reported elsewhere. For each
-    finding: whether an action is lost by it, or fails when it is called; and a line to print."""
+    """What the rules say about a library's files, except those that ship with Pearl. For each
+    finding: whether an action is lost by it, or fails when it is called; and a line to print.
+
+    Args:
+        library: as it was loaded from files.
+        selection: which rules are on.
+        reported: files and folders to leave out, as their findings are reported elsewhere.
+    """
     for name in library.names:
         if name in shipped_actions() or not Path(name).is_file():
             continue
@@ -181,11 +197,16 @@ def fix(
 ) -> Source:
     """Apply the fixes of a plan's findings until none is left.
 
-    A fix is not taken if it adds an error, or adds findings without removing an error: an error may
-    hide other findings, such as which steps the answer needs. New findings in a line that can now
-    be read do not count against its fix. Unsafe fixes, which guess at the meaning, come after safe
-    ones, which may make them unnecessary. A text without a single step that can be read is left as
-    it is.
+    A fix is not taken if it adds an error, or adds findings without removing an error: an error
+    may hide other findings, such as which steps the answer needs. New findings in a line that can
+    now be read do not count against its fix. Unsafe fixes come after safe ones, which may make them
+    unnecessary. A text without a single step that can be read is left as it is.
+
+    Args:
+        source: the plan's text.
+        library: the actions it may call.
+        selection: which rules' fixes count.
+        unsafe: also take fixes that guess at the meaning.
     """
     found = _checked(source, library, selection)
     return _settled(found, library, selection, unsafe=unsafe).parsed.plan.source

@@ -30,8 +30,12 @@ _FADED = ("PRL406",)
 def find(document: Document, libraries: Libraries) -> list[Diagnostic]:
     """The findings in a document, in the order of its text.
 
-    An empty document has none, as it is not begun yet. If a library cannot be read, only the syntax
-    of a plan is checked.
+    An empty document has none, as it is not begun yet. If a library cannot be
+    read, only the syntax of a plan is checked.
+
+    Args:
+        document: a plan or a library.
+        libraries: the libraries and rules it is checked with.
     """
     if not document.text.strip():
         return []
@@ -84,6 +88,10 @@ class PendingChecks:
     A check starts when nothing was typed for `DELAY` seconds, or for a quarter of the last check's
     duration. It runs on its own thread, so that the server goes on reading. Findings in a version
     that is no longer the newest are dropped.
+
+    Args:
+        session: the documents.
+        publish: sends findings to the editor.
     """
 
     def __init__(
@@ -242,7 +250,11 @@ def _fix_all(
 def formatting(
     _: LanguageSession, document: Document, __: types.DocumentFormattingParams
 ) -> list[types.TextEdit]:
-    """What `pearl fmt` would change; a `JsonRpcException` where a line cannot be read."""
+    """What `pearl fmt` would change.
+
+    Raises:
+        JsonRpcException: a line cannot be read.
+    """
     if not document.text.strip():
         return []
     canonical = format_plan if document.kind is TextKind.PLAN else format_library

@@ -126,8 +126,11 @@ class MessageStream:
         return self._stream.readline(HEADER)
 
     def read(self, size: int) -> bytes:
-        """A message's body; an `InputError` where it is too large: it is not skipped, so no later
-        message can be read."""
+        """A message's body.
+
+        Raises:
+            InputError: it is too large. It is not skipped, so no later message can be read.
+        """
         if size > LARGEST:
             raise InputError(
                 f"A message of {size:,} bytes is announced on standard input, and none may have "
@@ -137,8 +140,13 @@ class MessageStream:
 
 
 def serve(settings_of: SettingsOf) -> bool:
-    """Answer an editor on standard input and output until it ends the connection; True if it sent a
-    shutdown request before, as the protocol demands.
+    """Answer an editor on standard input and output until it ends the connection.
+
+    Args:
+        settings_of: reads the settings of a folder's project.
+
+    Returns:
+        Whether the editor sent a shutdown request before, as the protocol demands.
 
     Raises:
         InputError: a message is too large to be an editor's.

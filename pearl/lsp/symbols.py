@@ -44,8 +44,13 @@ _MODES = {
 
 
 def describe(session: LanguageSession, code: str, paragraphs: Sequence[str]) -> types.MarkupContent:
-    """Code with an explanation, escaped so that nothing in it is read as markup. Each paragraph is
-    one line; empty ones are left out."""
+    """Code with an explanation, escaped so that nothing in it is read as markup.
+
+    Args:
+        session: the session, whose editor shows it.
+        code: one or several lines.
+        paragraphs: the explanation, one line each; empty ones are left out.
+    """
     shown = printable_lines(code)
     words = [printable(paragraph) for paragraph in paragraphs if paragraph]
     if not session.editor.markdown:
@@ -199,8 +204,11 @@ def _with_block(text: str, action: Action, end: int) -> Span:
 def prepare_rename(
     session: LanguageSession, document: Document, params: types.PrepareRenameParams
 ) -> types.PrepareRenamePlaceholder | None:
-    """The name that would be changed; a `JsonRpcException` where it is not declared in this
-    plan."""
+    """The name that would be changed.
+
+    Raises:
+        JsonRpcException: the name is not declared in this plan.
+    """
     mention = _renameable(session, document, params.position)
     if not mention:
         return None
@@ -210,8 +218,11 @@ def prepare_rename(
 def rename(
     session: LanguageSession, document: Document, params: types.RenameParams
 ) -> types.WorkspaceEdit | None:
-    """Rename a step or action everywhere in the plan; a `JsonRpcException` where the name is
-    invalid or taken, or the plan would mean something else."""
+    """Rename a step or action everywhere in the plan.
+
+    Raises:
+        JsonRpcException: the name is invalid or taken, or the plan would mean something else.
+    """
     mention = _renameable(session, document, params.position)
     if not mention:
         return None

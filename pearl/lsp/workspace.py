@@ -43,9 +43,13 @@ WORD = re.compile(r"[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Lines:
-    """A text, with conversions between offsets and an editor's positions, which are counted in the
-    encoding ``utf-8``, ``utf-16`` or ``utf-32``. The offsets of the lines' starts are computed
-    unless given."""
+    """A text, with conversions between offsets and an editor's positions.
+
+    Args:
+        text: the characters.
+        encoding: the encoding an editor counts in: ``utf-8``, ``utf-16`` or ``utf-32``.
+        starts: the offset of each line's start, if known; otherwise they are computed.
+    """
 
     text: str
     encoding: str = "utf-16"
@@ -162,8 +166,14 @@ class Mention:
 
 @dataclass(frozen=True)
 class Document:
-    """One version of an open document, a plan or a library, with the URI and the number of the
-    version as the editor has them; it is parsed at most once."""
+    """One version of an open document; it is parsed at most once.
+
+    Args:
+        uri: its URI, as the editor writes it.
+        version: the editor's number of this version.
+        kind: whether it is a plan or a library.
+        lines: the text, with the editor's positions.
+    """
 
     uri: str
     version: int | None
@@ -297,8 +307,12 @@ def path_of(uri: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """A project's libraries, by name or path, or none for Pearl's own, and the rules that report
-    findings."""
+    """A project's settings for its plans.
+
+    Args:
+        libraries: names or paths of action libraries; none means Pearl's own.
+        selection: the rules that report findings.
+    """
 
     libraries: tuple[str, ...] = ()
     selection: Selection = DEFAULT
@@ -310,9 +324,14 @@ SettingsOf = Callable[[Path, Source], ProjectSettings]
 
 @dataclass(frozen=True)
 class Libraries:
-    """The libraries and rules that a document is checked with; the documents that declare the
-    actions, by the action's own name; and messages about settings and libraries that cannot be
-    read."""
+    """The libraries and rules that a document is checked with.
+
+    Args:
+        library: the actions by name.
+        origins: the documents that declare them, by the action's own name.
+        selection: the rules that report findings.
+        trouble: messages about settings and libraries that cannot be read.
+    """
 
     library: Library
     origins: Mapping[str, Document]
@@ -322,9 +341,16 @@ class Libraries:
 
 @dataclass(frozen=True, slots=True)
 class Editor:
-    """What the editor can do: the encoding it counts characters in; whether it supports snippets in
-    completions, shows Markdown, takes edits for a version of a document, and can watch files for
-    changes on the disk; and its working folder."""
+    """The editor's capabilities.
+
+    Args:
+        encoding: the encoding it counts characters in.
+        snippets: whether it supports snippets in completions.
+        markdown: whether it shows Markdown.
+        versioned: whether it takes edits for a version of a document.
+        watches: whether it can watch files for changes on the disk.
+        folder: its working folder.
+    """
 
     encoding: str = "utf-16"
     snippets: bool = False
@@ -335,8 +361,11 @@ class Editor:
 
 
 class LanguageSession:
-    """The open documents, and the libraries they are checked with, as the settings of their
-    projects say."""
+    """The open documents, and the libraries they are checked with.
+
+    Args:
+        settings_of: reads the settings of a folder's project, for a text in it.
+    """
 
     def __init__(self, settings_of: SettingsOf) -> None:
         self.editor = Editor()

@@ -30,8 +30,13 @@ _ROUNDS = 20
 def rewrite(plan: Plan, library: Library, names: Sequence[str | Pass] = DEFAULT_PASSES) -> Applied:
     """Apply passes, in the order given, until none of them finds anything more.
 
-    The plan is whole, without errors, checked against the library without its own actions; one that
-    is not `sound` stays as it is.
+    Args:
+        plan: a whole plan without errors; it is not changed.
+        library: the actions it was checked against, without its own.
+        names: passes by name, or passes.
+
+    Returns:
+        The plan after them, and what each rewrite did; one that is not `sound` stays as it is.
 
     Raises:
         InputError: there is no pass of a name.
@@ -51,7 +56,11 @@ def rewrite(plan: Plan, library: Library, names: Sequence[str | Pass] = DEFAULT_
 
 @cache
 def find_pass(name: str) -> Pass:
-    """The pass of this name; an `InputError` where there is none."""
+    """The pass of this name.
+
+    Raises:
+        InputError: there is none.
+    """
     passes = {each.name: each for each in PASSES}
     if name not in passes:
         raise InputError(f"no pass is named {name}: use {', '.join(passes)}.")
@@ -59,8 +68,10 @@ def find_pass(name: str) -> Pass:
 
 
 def chosen_passes(names: Sequence[str]) -> tuple[str, ...]:
-    """The passes that a person means, in the order of `PASSES`: the default ones and those that are
-    named; none at all where ``none`` is.
+    """The passes that a person means, in the order of `PASSES`.
+
+    Args:
+        names: passes beside the default ones; ``none`` means none at all.
 
     Raises:
         InputError: there is no pass of a name.

@@ -11,8 +11,13 @@ from pearl.lang.library import Library
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a pass made of a plan: the plan after it, the same object where nothing applied, and one
-    sentence for each rewrite, naming the step."""
+    """What a pass made of a plan.
+
+    Args:
+        plan: the plan after it; the same object where nothing applied.
+        notes: one sentence for each rewrite, naming the step; empty where
+            nothing applied.
+    """
 
     plan: ast.Plan
     notes: tuple[str, ...] = ()
@@ -40,8 +45,12 @@ class Pass:
     doc: str
 
     def apply(self, plan: ast.Plan, library: Library) -> Applied:
-        """Rewrite a plan that has no errors; one that is not `sound` comes back as it is. The
-        library is what it was checked against, without the plan's own actions."""
+        """Rewrite a plan; one that is not `sound` comes back as it is.
+
+        Args:
+            plan: a plan that has no errors.
+            library: what it was checked against, without the plan's own actions.
+        """
         if not sound(plan):
             return Applied(plan)
         return self.rewrite(plan, library.with_declared(plan.declares))
@@ -77,12 +86,17 @@ def users(plan: ast.Plan, name: str) -> list[ast.Step]:
 
 
 def without(plan: ast.Plan, gone: Collection[str], stand_ins: Mapping[str, str]) -> ast.Plan:
-    """A sound plan without some steps; in arguments and in the answer, their ``stand_ins`` take
-    their places.
+    """The plan without some steps; other steps may take the place of their outputs.
 
-    The answer stays: where PEARL's rule would no longer give the outputs it gave, they are returned
-    by name. Comments above a step that goes move to the one below; actions that only such steps
-    called are declared no more.
+    The answer stays: where PEARL's rule would no longer give the outputs it
+    gave, they are returned by name. Comments above a step that goes move to
+    the one below; actions that only such steps called are declared no more.
+
+    Args:
+        plan: a sound plan.
+        gone: the names of the steps to take out.
+        stand_ins: for steps that go, the names of those that take their place
+            in arguments and in the answer.
     """
     if not gone:
         return plan

@@ -76,11 +76,14 @@ _JOIN = "Make one report of them, from which the task can be carried out later."
 
 
 def split_context(names: Collection[str], parts: int, groups: Sequence[int] = ()) -> Pass:
-    """The pass that runs some steps on two or more parts of the document; a step that is not given
-    the whole document stays as it is.
+    """The pass that runs some steps on parts of the document.
 
-    Where there are too many findings for one prompt, ``groups`` has the number of groups into which
-    they are merged first, then that of the next round, and so on.
+    Args:
+        names: the steps' names; a step that is not given the whole document
+            stays as it is.
+        parts: how many parts the document is cut into, at least 2.
+        groups: where there are too many findings for one prompt, the number of
+            groups into which they are merged first, then that of the next round, and so on.
     """
 
     def rewrite(plan: ast.Plan, library: Library) -> Applied:
@@ -90,11 +93,14 @@ def split_context(names: Collection[str], parts: int, groups: Sequence[int] = ()
 
 
 def condense(plan: ast.Plan, name: str, groups: Sequence[int], steps: Collection[str]) -> ast.Plan:
-    """A sound plan with the long output of the step ``name`` condensed for some steps that take it
-    whole; others take it as it is.
+    """The plan with a long output condensed for some steps that take it whole.
 
-    ``groups`` has the number of groups into which its items or lines are put, of each of which a
-    model makes one report; then that of the next round, and so on.
+    Args:
+        plan: a sound plan.
+        name: the step that gives it.
+        groups: the number of groups into which its items or lines are put, of each of which a
+            model makes one report; then that of the next round, and so on.
+        steps: the names of the steps that take the condensed output; others take it as it is.
     """
     split = _Split(plan, Library((), {}).with_declared(plan.declares), 1, ())
     action, last = split._declared(CONDENSE), name
@@ -123,12 +129,19 @@ def condense(plan: ast.Plan, name: str, groups: Sequence[int], steps: Collection
 
 
 def join_outputs(plan: ast.Plan, name: str, library: Library) -> tuple[ast.Plan, list[str]] | None:
-    """A sound plan with a new step that puts together the outputs of several steps for one step,
-    and the names of these steps. None where the step runs over items, or none of its lists, texts
-    and repeated arguments has several outputs.
+    """The plan with a new step that puts together the outputs of several steps for one step.
 
     In a list, what stands between the outputs goes along. A text stays in the step, with the names
-    of the outputs in it. The plan's own actions are in the library.
+    of the outputs in it.
+
+    Args:
+        plan: a sound plan.
+        name: the step.
+        library: the actions, with the plan's own.
+
+    Returns:
+        The plan, and the names of the steps whose outputs the new step takes; None where the step
+        runs over items, or none of its lists, texts and repeated arguments has several outputs.
     """
     step = next(step for step in plan.steps if step.name == name)
     action = library.get(step.action)

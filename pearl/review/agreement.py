@@ -58,8 +58,15 @@ _CORRECT = (("yes", "Correct"), ("no", "Not correct"), ("unclear", "Cannot tell"
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorPair:
-    """The agreement of two people, by their numbers, on the plans that both judged: how many these
-    are, the share of them with the same label, and Cohen's kappa, None where it is not defined."""
+    """The agreement of two people on the plans that both judged.
+
+    Args:
+        first: the number of one person.
+        second: the number of the other.
+        plans: how many plans both judged.
+        same: the share of these plans with the same label.
+        kappa: Cohen's kappa; None where it is not defined.
+    """
 
     first: int
     second: int
@@ -97,8 +104,11 @@ class Agreement:
 def agreement(labels: Labels) -> Agreement:
     """How far people agree.
 
-    A coefficient is None where it is not defined: where all verdicts are the same, or no plan has
-    two.
+    A coefficient is None where it is not defined: where all verdicts are the
+    same, or no plan has two.
+
+    Args:
+        labels: the labels of plans.
 
     Raises:
         InputError: nltk is not installed.
@@ -181,8 +191,13 @@ def review_report(
     about: Sequence[tuple[str, str]] = (),
     mapped: Sequence[MappedAnswer] = (),
 ) -> Report:
-    """The report of a review, from the verdicts in the order in which they were given, and the
-    options that annotators mapped answers to; ``about`` are facts for its head, each with a name.
+    """The report of a review.
+
+    Args:
+        recorded: verdicts, in the order in which they were given.
+        people: the annotators, by number.
+        about: facts for its head, each with a name.
+        mapped: the options that annotators mapped answers to.
 
     Raises:
         InputError: nltk is not installed.
@@ -271,7 +286,14 @@ def _agreed(questions: Sequence[tuple[str, str, Agreement]]) -> Table:
 
 
 def pairs_table(title: str, noun: str, total: Agreement, names: Mapping[int, str]) -> Table:
-    """A table of the agreement of each pair; ``noun`` says what was judged, in the plural."""
+    """A table of the agreement of each pair.
+
+    Args:
+        title: the table's title.
+        noun: what was judged, in the plural.
+        total: the agreement of all.
+        names: the annotators' names, by number.
+    """
     rows, data = [], []
     for pair in total.pairs:
         first, second = (names.get(id, f"annotator {id}") for id in (pair.first, pair.second))
@@ -307,8 +329,14 @@ class Graders:
 
 
 def draw_answers(evaluation: Evaluation, count: int) -> list[dict[str, Any]]:
-    """Draw at most ``count`` answers, evenly over splits, for people to grade: rows with an empty
-    ``grade``, and without the model's grades.
+    """Draw answers for people to grade, without the model's grades.
+
+    Args:
+        evaluation: the evaluation whose answers a model graded.
+        count: the most answers, drawn evenly over splits.
+
+    Returns:
+        Rows with an empty ``grade``.
 
     Raises:
         InputError: no model graded the answers.

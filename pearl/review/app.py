@@ -48,8 +48,11 @@ STATIC = (
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:
-    """The fields of a form that one of our own pages sent; a `RefusedError` where it is too large
-    or too slow, no form, or from another site."""
+    """The fields of a form that one of our own pages sent.
+
+    Raises:
+        RefusedError: it is too large or too slow, no form, or from another site.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise RefusedError(415, "Send a form, as the page does.")
@@ -76,14 +79,25 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 
 
 def check_form(form: Mapping[str, list[str]], key: str) -> None:
-    """Raise a `RefusedError` where a form does not come from one of our own pages in this browser
-    (against CSRF). The key is in the browser's cookie; empty where it has none."""
+    """Check that a form comes from one of our own pages in this browser (against CSRF).
+
+    Args:
+        form: its fields.
+        key: the key in the browser's cookie; empty where it has none.
+
+    Raises:
+        RefusedError: it does not.
+    """
     if not key or not is_secret(verdicts.field_of(form, "csrf"), form_token(key)):
         raise RefusedError(403, "This form is too old or not ours: go back, load the page again.")
 
 
 def make_pages(static: Mapping[str, str]) -> Environment:
-    """The pages' templates; ``static`` has the addresses of the files that they load."""
+    """The pages' templates.
+
+    Args:
+        static: the addresses of the files that they load.
+    """
     templates = make_templates(PackageLoader("pearl.review", "templates"))
     templates.globals["static"] = static
     templates.globals["choices"] = verdicts
@@ -113,8 +127,16 @@ TOGETHER = 5
 
 @dataclass(frozen=True)
 class Visit:
-    """A request, as pages see it: with the key in the browser's cookie, empty where it has none,
-    the annotator who is logged in, None where nobody is, and the fields that were sent."""
+    """A request, as pages see it.
+
+    Args:
+        session: the review.
+        templates: the pages' templates.
+        request: the request.
+        key: the key in the browser's cookie; empty where it has none.
+        person: the annotator who is logged in; None where nobody is.
+        form: the fields that were sent.
+    """
 
     session: ReviewSession
     templates: Environment
@@ -140,7 +162,11 @@ class Visit:
 
     @property
     def who(self) -> Person:
-        """The annotator who is logged in; a `RefusedError` where nobody is."""
+        """The annotator who is logged in.
+
+        Raises:
+            RefusedError: nobody is.
+        """
         if self.person is None:
             raise RefusedError(401, "You are not in: open the link that you were given.")
         return self.person
@@ -150,7 +176,13 @@ class Visit:
         return verdicts.field_of(self.form, name)
 
     def show(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
-        """Render a page, or a part of one, from a template."""
+        """Render a page, or a part of one.
+
+        Args:
+            template: the name of its template.
+            values: the values for the template.
+            status: the HTTP status.
+        """
         context = {"person": self.person, "form_token": form_token(self.key), **values}
         text = self.templates.get_template(template).render(context)
         return HTMLResponse(text, status, {"cache-control": "no-store"})
@@ -160,8 +192,13 @@ Page = Callable[[Visit], Response]
 
 
 def make_app(session: ReviewSession, pages: Mapping[str, tuple[str, Page]]) -> Starlette:
-    """The application. Pages stand under ``METHOD /path``, each with who may see it (``in`` for
-    those who are logged in, or ``anybody``), and the function that answers."""
+    """The application.
+
+    Args:
+        session: the review.
+        pages: by ``METHOD /path``, who may see it (``in`` for those who
+            are logged in, or ``anybody``), and the function that answers.
+    """
     static, addresses = static_files(*STATIC)
     templates = make_pages(addresses)
     limiter = CapacityLimiter(TOGETHER)

@@ -46,9 +46,17 @@ SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class CheckedPlan:
-    """A checked plan, as pages show it: its lines with findings, all findings in the order of the
-    text, the graph of its steps as a data URL, empty where there is nothing to draw, and in words,
-    one line for each step, and the actions of the library that it calls."""
+    """A checked plan, as pages show it.
+
+    Args:
+        source: its text.
+        lines: its lines, with findings.
+        findings: the findings, in the order of the text.
+        picture: the graph of its steps, as a data URL; empty where there is
+            nothing to draw.
+        uses: the same graph in words, one line for each step.
+        actions: the actions of the library that it calls.
+    """
 
     source: Source
     lines: Sequence[PlanLine]
@@ -72,7 +80,13 @@ class CheckedPlan:
 
 
 def check_plan(name: str, text: str, library: Library) -> CheckedPlan:
-    """Read, check and draw a plan, under its name for people."""
+    """Read and check a plan, and draw it.
+
+    Args:
+        name: the plan's name for people.
+        text: the plan.
+        library: the actions it may call.
+    """
     source = Source(name, text)
     parsed = parse(source)
     findings = check_for_person(parsed, library)
@@ -352,5 +366,11 @@ def _versions(visit: Visit, item: QueuedPlan) -> dict[str, Any]:
 
 
 def application(session: ReviewSession, host: str, names: Sequence[str]) -> ASGIApp:
-    """The application for a server that listens on ``host``, and has further names."""
+    """The application for a server.
+
+    Args:
+        session: the review.
+        host: the address it listens on.
+        names: further names of the server.
+    """
     return with_guard(make_app(session, PAGES), host, names)

@@ -69,8 +69,14 @@ class Annotator:
 
 
 def read_wanted(annotators: str) -> int | tuple[str, ...]:
-    """Read the option ``--annotators``: how many, or their names, with commas between them; an
-    `InputError` where it is neither."""
+    """Read the option ``--annotators``: how many, or their names.
+
+    Args:
+        annotators: a number, or names with commas between them.
+
+    Raises:
+        InputError: it is neither.
+    """
     alone = annotators.strip()
     if "," not in alone and (_WITH_POWER.fullmatch(alone) or not any(map(str.isalpha, alone))):
         if not (alone.isdecimal() and len(alone) < 10 and 1 <= int(alone) <= MOST):
@@ -85,8 +91,11 @@ def read_wanted(annotators: str) -> int | tuple[str, ...]:
 
 
 def check_name(name: str) -> None:
-    """Raise an `InputError` where a name is empty, too long, or has characters that cannot be
-    printed."""
+    """Check that a name can be shown.
+
+    Raises:
+        InputError: it is empty, too long, or has characters that cannot be printed.
+    """
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise InputError(f"A name has 1 to {LONGEST_NAME} letters: give another.")
 
@@ -94,10 +103,15 @@ def check_name(name: str) -> None:
 def admit(
     connection: Connection, annotators: int | Sequence[str] | None, *, new_links: bool
 ) -> list[Annotator]:
-    """The annotators of a review; missing ones are added, each with a token. ``annotators`` is how
-    many, or their names; None for those in the store, or one where there are none. With
-    ``new_links``, everyone gets a new token; old tokens, and browsers that logged in with them,
-    become invalid."""
+    """The annotators of a review; missing ones are added, each with a token.
+
+    Args:
+        connection: the transaction that starts the review.
+        annotators: how many, or their names; None for those in the store, or
+            one where there are none.
+        new_links: whether everyone gets a new token; old tokens, and browsers
+            that logged in with them, become invalid.
+    """
     people = _people(connection)
     if annotators is None:
         names: Sequence[str] = [person.name for person in people] or ["annotator 1"]
@@ -146,8 +160,11 @@ def _people(connection: Connection, *where: ColumnElement[bool]) -> list[Person]
 
 
 def rename(connection: Connection, person: Person, name: str) -> Person:
-    """Give an annotator another name; an `InputError` where it cannot be shown, or somebody else
-    has it."""
+    """Give an annotator another name.
+
+    Raises:
+        InputError: it cannot be shown, or somebody else has it.
+    """
     name = storable(one_line(name))
     check_name(name)
     if name == person.name:
@@ -186,19 +203,30 @@ def leave(connection: Connection, key: str) -> None:
 
 
 def form_token(key: str) -> str:
-    """The token in every form, which no other site's page can know; it is made from the key in the
-    browser's cookie."""
+    """The token in every form, which no other site's page can know.
+
+    Args:
+        key: the key in the browser's cookie.
+    """
     return hmac.new(key.encode(), b"pearl review form", hashlib.sha256).hexdigest()
 
 
 def deal(
     plans: Sequence[str], people: Sequence[int], overlap: int, held: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """Deal plans out to people, the same way for the same arguments: for each plan, who has it.
+    """Deal plans out to people, the same way for the same arguments.
 
-    Each plan goes to ``overlap`` people, or to all, where there are fewer: to those with the fewest
-    plans; among these, to those who share the fewest plans, so that everyone can be compared with
-    everyone. Who is ``held`` to have a plan already keeps it.
+    Each plan goes to the people with the fewest plans; among these, to those
+    who share the fewest plans, so that everyone can be compared with everyone.
+
+    Args:
+        plans: the plans' ids, in order.
+        people: the people's numbers, in order.
+        overlap: how many people get each plan; all, where there are fewer.
+        held: the people who have a plan already, by plan; they keep it.
+
+    Returns:
+        The people who have each plan, in the order of the plans.
     """
     size = min(overlap, len(people))
     load = Counter(dict.fromkeys(people, 0))
@@ -231,9 +259,17 @@ _LOCK = 7052962
 
 @dataclass(frozen=True)
 class ReviewSession:
-    """What every page needs. The library has the actions where that of a plan's run is not known;
-    ``people`` are the annotators' numbers. A review is ``open`` if anybody on this machine may log
-    in as any of them."""
+    """What every page needs.
+
+    Args:
+        engine: the store.
+        items: the plans, in order.
+        library: the actions they may call, where the library of a plan's run is not known.
+        folders: the folders that may be read and written.
+        people: the numbers of the annotators.
+        open: whether anybody on this machine may log in as any of them.
+        cookie: the name of the cookie.
+    """
 
     engine: Engine
     items: tuple[QueuedPlan, ...]
@@ -276,11 +312,20 @@ def lay_out(
     *,
     new_links: bool = False,
 ) -> list[Annotator]:
-    """Put plans and people into the store, and deal each plan out to ``overlap`` of the annotators,
-    whom `admit` gives.
+    """Put plans and people into the store, and deal the plans out.
 
-    Plans that were dealt before stay with their people. If the people or the overlap have changed,
-    only those that were judged do.
+    Plans that were dealt before stay with their people. If the people or the
+    overlap have changed, only those that were judged do.
+
+    Args:
+        engine: the store.
+        queue: the plans.
+        annotators: how many annotators, or their names; None for those in the store.
+        overlap: how many of them judge each plan.
+        new_links: whether everyone gets a new link.
+
+    Returns:
+        The annotators, each with a token if it was just made.
     """
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":

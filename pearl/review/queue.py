@@ -65,8 +65,13 @@ _VERSION = re.compile(r"(.+)\.v([1-9][0-9]*)")
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where files may be read and written: folders of plans, beside which new versions are written,
-    one of documents, and one for demonstrations."""
+    """Where files may be read and written.
+
+    Args:
+        plans: folders of plans; new versions are written beside their plans.
+        documents: a folder of documents; None for none.
+        demos: the folder for demonstrations; None for none.
+    """
 
     plans: tuple[Path, ...] = ()
     documents: Path | None = None
@@ -78,8 +83,11 @@ class Folders:
         return (*((self.documents,) if self.documents else ()), *self.plans)
 
     def find(self, name: str) -> Iterator[Source]:
-        """The documents that a name in a run or a row may mean, of one or several documents, the
-        likeliest first; it may be any text."""
+        """The documents that a name may mean, the likeliest first.
+
+        Args:
+            name: the name in a run or a row, of one or several documents; it may be any text.
+        """
         tried: set[tuple[Path, ...]] = set()
         for guess in paths_of(name, self.readable):
             inside = (within(path, self.readable) for path in guess)
@@ -91,8 +99,12 @@ class Folders:
 
 
 def read_folders(names: list[str], documents: str, demos: str) -> Folders:
-    """The folders that the user gave, with links resolved: those among the names of what is
-    reviewed, and one of documents and one of demonstrations, or empty names for none.
+    """The folders that the user gave, with links resolved.
+
+    Args:
+        names: what is reviewed; only the folders among them count.
+        documents: the folder of documents; empty for none.
+        demos: the folder of demonstrations; empty for none.
 
     Raises:
         InputError: ``documents`` or ``demos`` is no folder.
@@ -148,16 +160,25 @@ class QueuedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The plans to review, in order, without repeats; and files and rows that were left out, each
-    with the reason."""
+    """The plans to review.
+
+    Args:
+        items: the plans, in order, without repeats.
+        left_out: files and rows that were skipped, each with the reason.
+    """
 
     items: tuple[QueuedPlan, ...]
     left_out: tuple[str, ...] = ()
 
 
 def read_queue(names: Sequence[str], folders: Folders, engine: Engine, place: str) -> Queue:
-    """The plans in files, folders, ``.jsonl`` files, and runs of the store, whose address the user
-    wrote as ``place``.
+    """The plans in files, folders and runs.
+
+    Args:
+        names: files, folders, ``.jsonl`` files, and runs of the store.
+        folders: the folders that may be read.
+        engine: the store.
+        place: its address, as the user wrote it.
 
     Raises:
         InputError: a name is no file, folder or run, or there is no plan.
@@ -352,8 +373,13 @@ class RunView:
 
 
 def read_run(item: QueuedPlan, engine: Engine, folders: Folders) -> RunView:
-    """The run of a plan, as far as it is known; its document is read from the given folders
-    only."""
+    """The run of a plan, as far as it is known.
+
+    Args:
+        item: the plan.
+        engine: the store.
+        folders: where documents may be read.
+    """
     run = None
     with suppress(InputError):
         # The run may have been deleted.
@@ -407,9 +433,14 @@ def _view(name: str, note: str, frame: FrameNode, document: DocumentLookup) -> R
 def find_document(
     text: str, folders: Folders, run: Mapping[str, Any] | None = None, item: str = ""
 ) -> DocumentLookup:
-    """Look for a document, only in the given folders, by its name, with the text's size and hash
-    where these are known. ``run`` is the head of the run, whose file of questions may hold the
-    document, and ``item`` the question's id; empty for a run of one question."""
+    """Look for a document by its name, only in the given folders.
+
+    Args:
+        text: the name, followed by the text's size and hash where these are known.
+        folders: the folders that may be read.
+        run: the head of the run, whose file of questions may hold the document.
+        item: the question's id; empty for a run of one question.
+    """
     if not text.strip():
         return DocumentLookup(None, None, "It is not known which document this was.")
     named = read_name(text)
@@ -429,8 +460,12 @@ def find_document(
 
 
 def shorten_pieces(pieces: Sequence[DocumentPiece]) -> Iterator[tuple[int, DocumentPiece]]:
-    """All pieces of a document, each with the number of characters left out before it; a long
-    document is shortened to its quotes and the text around them."""
+    """Pieces of a document, each with the number of characters left out before it; a long document
+    is shortened to its quotes and the text around them.
+
+    Args:
+        pieces: the whole document, in order.
+    """
     whole = sum(len(piece.text) for piece in pieces) <= WHOLE
     quoted = any(piece.kind for piece in pieces)
     for at, piece in enumerate(pieces):

@@ -71,8 +71,14 @@ LONGEST_WORDS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One person's verdict on one plan: the name of one of `CORRECT`, one of `CONFIDENCE`, names of
-    some of `CATEGORIES`, in their order, and free text."""
+    """One person's verdict on one plan.
+
+    Args:
+        correct: the name of one of `CORRECT`.
+        confidence: one of `CONFIDENCE`.
+        categories: names of some of `CATEGORIES`, in their order.
+        words: free text.
+    """
 
     correct: str
     confidence: int
@@ -82,8 +88,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class RecordedVerdict:
-    """A verdict as it was given, at a time in seconds since 1970. It does not count for agreement
-    if the annotator had ``seen`` others' verdicts before."""
+    """A verdict as it was given.
+
+    Args:
+        plan: the plan's id.
+        person: the annotator's number.
+        verdict: the verdict.
+        seen: whether the annotator had been shown others' verdicts before, so
+            that it does not count for agreement.
+        time: when it was given, in seconds since 1970.
+    """
 
     plan: str
     person: int
@@ -98,8 +112,11 @@ def field_of(form: Mapping[str, list[str]], name: str) -> str:
 
 
 def read_form(form: Mapping[str, list[str]]) -> Verdict:
-    """A verdict from a filled-in form; an `InputError` where something is missing or is none of
-    what can be chosen."""
+    """A verdict from a filled-in form.
+
+    Raises:
+        InputError: something is missing or is none of what can be chosen.
+    """
     correct, confidence = field_of(form, "correct"), field_of(form, "confidence")
     if correct not in _CORRECT:
         raise InputError("Say whether the plan is correct: choose yes, no, or cannot tell.")
@@ -128,8 +145,12 @@ def save(connection: Connection, plan: str, person: int, verdict: Verdict) -> No
 
 
 def read_verdicts(engine: Engine, plan: str = "") -> list[RecordedVerdict]:
-    """Verdicts on a plan, by its id, or on all plans, in the order in which they were given;
-    `damaged_rows` are left out."""
+    """Verdicts in the order in which they were given; `damaged_rows` are left out.
+
+    Args:
+        engine: the store.
+        plan: the plan's id; empty for all plans.
+    """
     with reading(engine) as connection:
         return _read(connection, plan)
 
@@ -169,8 +190,14 @@ NO_OPTION = "none"
 
 @dataclass(frozen=True, slots=True)
 class MappedAnswer:
-    """The option, a letter or `NO_OPTION`, that a person mapped a run's answer to (a model does so
-    in PEARL, section 3), and the one that the model had ``chosen`` for the same answer."""
+    """The option that a person mapped a run's answer to (a model does so in PEARL, section 3).
+
+    Args:
+        plan: the plan's id.
+        person: the annotator's number.
+        option: a letter, or `NO_OPTION`.
+        chosen: the model's option for the same answer.
+    """
 
     plan: str
     person: int
@@ -237,9 +264,19 @@ _TRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An edited plan, numbered from 2, as the plan itself is version 1; ``made`` in seconds since
-    1970. ``file`` is a path for people, empty where only the store has it; ``demo`` is the name of
-    its file among the demonstrations, empty where it was not sent there."""
+    """An edited plan.
+
+    Args:
+        plan: the id of the plan it is a version of.
+        number: counted from 2; the plan itself is version 1.
+        person: the editor's number.
+        text: the plan.
+        file: its file, as a path for people; empty where only the store has
+            it.
+        demo: the name of its file among the demonstrations; empty where it
+            was not sent there.
+        made: when it was made, in seconds since 1970.
+    """
 
     plan: str
     number: int
@@ -257,8 +294,16 @@ def normalise_lines(text: str) -> str:
 
 
 def accept_edit(text: str, item: QueuedPlan, library: Library) -> str:
-    """The text of an edited plan, as the browser sent it, normalised; an `InputError` where it is
-    unchanged, too long, or has errors."""
+    """The text of an edited plan, checked and normalised.
+
+    Args:
+        text: the text that the browser sent.
+        item: the plan that was edited.
+        library: the actions that plans may call.
+
+    Raises:
+        InputError: it is unchanged, too long, or has errors.
+    """
     text = normalise_lines(text)
     if len(text) > LONGEST:
         raise InputError(f"The plan is longer than {LONGEST:,} characters: shorten it.")
@@ -305,7 +350,12 @@ def add_version(
 
 
 def read_versions(engine: Engine, plan: str | None = None) -> list[Version]:
-    """The versions of a plan, by its id, or of all plans, in order."""
+    """Versions in order.
+
+    Args:
+        engine: the store.
+        plan: the plan's id; None for all plans.
+    """
     table = review_versions
     query = select(table).order_by(table.c.plan, table.c.number)
     if plan is not None:
@@ -316,6 +366,12 @@ def read_versions(engine: Engine, plan: str | None = None) -> list[Version]:
 
 def send_to_demos(engine: Engine, item: QueuedPlan, version: Version, demos: Path) -> Version:
     """Put a version into the folder of demonstrations, unless it is there already.
+
+    Args:
+        engine: the store.
+        item: the plan that it is a version of.
+        version: the version.
+        demos: the folder.
 
     Raises:
         InputError: it has no question, which a demonstration needs, or
@@ -350,8 +406,15 @@ def demo_name(name: str) -> str:
 
 
 def create(target: Path, text: str, roots: tuple[Path, ...]) -> bool:
-    """Write a new file atomically, without replacing an existing one, in one of the folders
-    ``roots``, whose links are resolved. False where its name is taken.
+    """Write a new file atomically, without replacing an existing one.
+
+    Args:
+        target: the file.
+        text: its content.
+        roots: the folders that it may be in, with links resolved.
+
+    Returns:
+        Whether it was made; False where the name is taken.
 
     Raises:
         InputError: it is outside these folders, or cannot be written.

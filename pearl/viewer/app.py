@@ -62,8 +62,15 @@ STATIC = tuple(("pearl.viewer", name) for name in ("style.css", "view.js", "htmx
 
 @dataclass(frozen=True, slots=True)
 class ServedStore:
-    """What is served: a store, at an address without a password; ``documents`` is a folder of them,
-    beside the places that runs name, empty for none."""
+    """What is served.
+
+    Args:
+        engine: the store's database.
+        place: the store's address, without a password.
+        prices: the price table.
+        documents: a folder of documents, beside the places that runs name; empty for none.
+        cookie: the name of the cookie.
+    """
 
     engine: Engine
     place: str
@@ -107,7 +114,11 @@ def runs_page(shown: ServedStore, view: View) -> str:
 
 
 def one_page(shown: ServedStore, view: View, name: str) -> str:
-    """A run, or, with an item in the query, one row of it; an `InputError` where there is none."""
+    """A run, or, with an item in the query, one row of it.
+
+    Raises:
+        InputError: there is no such run, or it has no such row.
+    """
     run, item = find_run(shown.engine, name, "the store", time.time()), view.get("item")
     if run.has_rows and not item:
         return job_page(shown.engine, run, shown.prices, view)
@@ -115,8 +126,11 @@ def one_page(shown: ServedStore, view: View, name: str) -> str:
 
 
 def diff_page(shown: ServedStore, view: View) -> str:
-    """Two runs of one kind side by side, or an `InputError`; of jobs, rows with different outcomes
-    come first."""
+    """Two runs of one kind side by side; of jobs, rows with different outcomes come first.
+
+    Raises:
+        InputError: they cannot be compared.
+    """
     engine, now = shown.engine, time.time()
     a, b = runs = [find_run(engine, view.get(name), "the store", now) for name in ("a", "b")]
     if a.kind != b.kind or a.kind not in COMPARED:
@@ -168,8 +182,12 @@ PAGES: Mapping[str, Callable[..., str]] = {
 
 
 def application(shown: ServedStore, token: str) -> ASGIApp:
-    """The application, for a server that only this machine can reach; ``token`` is the secret in
-    the link that lets a browser in."""
+    """The application, for a server that only this machine can reach.
+
+    Args:
+        shown: what is served.
+        token: the secret in the link that lets a browser in.
+    """
     route, addresses = static_files(*STATIC)
     key = secrets.token_urlsafe(32)
 

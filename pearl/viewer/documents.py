@@ -30,9 +30,13 @@ _NAMED = re.compile(r"(.*) \((\d+) characters, sha256 ([0-9a-f]{64})\)", re.DOTA
 
 @dataclass(frozen=True, slots=True)
 class DocumentName:
-    """A document as a journal names it: a path as it was given, or a title. Its size is in
-    characters, its digest the SHA-256 of its text; None and empty where the journal does not
-    say."""
+    """A document as a journal names it.
+
+    Args:
+        name: a path as it was given, or a title.
+        size: characters; None where the journal does not say.
+        digest: the SHA-256 of its text; empty where the journal does not say.
+    """
 
     name: str
     size: int | None = None
@@ -41,8 +45,13 @@ class DocumentName:
 
 @dataclass(frozen=True, slots=True)
 class DocumentLookup:
-    """The result of looking for a document under a name, None where the run has no document: the
-    same text as in the run, or why it is not shown, in whole sentences."""
+    """The result of looking for a document.
+
+    Args:
+        named: the name that was looked for; None where the run has no document.
+        text: the document, with the same text as in the run; None where it was not found.
+        trouble: why it is not shown, in whole sentences; empty where it is.
+    """
 
     named: DocumentName | None
     text: Source | None = None
@@ -60,9 +69,11 @@ def find_document(
 ) -> DocumentLookup:
     """Read a run's document again, and check by its hash that it is the same text.
 
-    ``head`` is the head of the journal, and ``run`` that of the run, which says where its questions
-    and documents are. ``item`` is the id of the question in a job, empty for a run that is no job;
-    ``folder`` is another folder of documents, empty for none.
+    Args:
+        head: the head of the journal.
+        run: the head of the run, which says where its questions and documents are.
+        item: the id of the question in a job; empty for a run that is no job.
+        folder: another folder of documents; empty for none.
     """
     text = head.get("document")
     if not isinstance(text, str):
@@ -125,8 +136,13 @@ def _is_there(path: Path) -> bool:
 
 
 def read_limited(paths: Sequence[Path], name: str, most: int) -> Source | None:
-    """The text of files, or of folders of them, as the document ``name``; None where one is
-    missing, no text, or larger than ``most`` bytes."""
+    """The text of files; None where one is missing, no text, or larger than ``most`` bytes.
+
+    Args:
+        paths: the files, or folders of them.
+        name: the name of the document.
+        most: the most bytes of a file.
+    """
     with suppress(InputError, OSError, ValueError):
         files = [Path(file) for path in paths for file in files_of(str(path))]
         if all(file.is_file() and file.stat().st_size <= most for file in files):
@@ -137,8 +153,14 @@ def read_limited(paths: Sequence[Path], name: str, most: int) -> Source | None:
 def documents_in(
     file: Path, run: Mapping[str, Any], item: str, named: DocumentName
 ) -> Iterator[Source]:
-    """A document whose text is in a file of questions, or in the data set that an evaluation's head
-    names. ``item`` is the question's id; in an evaluation, the method and a slash before it."""
+    """A document whose text is in a file of questions, or in a data set.
+
+    Args:
+        file: the questions or the data set.
+        run: the head of the run; an evaluation names its data set.
+        item: the question's id; in an evaluation, the method and a slash before it.
+        named: the name of the document.
+    """
     # Splits follow the data set's title, after a comma.
     title = f"{(run.get('evaluation') or {}).get('title', '')}, "
     dataset = next((each for each in DATASETS if title.startswith(f"{each.title}, ")), None)
@@ -218,9 +240,15 @@ def is_evidenced(passages: Iterable[QuotedPassage], document: Source | None) -> 
 def find_passages(
     frame: FrameNode, document: Source | None, first: int = 1, fallback: Sequence[Quote] = ()
 ) -> list[QuotedPassage]:
-    """Every quote of a run, or of one try of a refinement, numbered from ``first``, those behind
-    its answer first; ``fallback`` is the evidence for an answer that quotes nothing. Where the
-    document is not available, no quote has a place."""
+    """Every quote of a run, those behind its answer first.
+
+    Args:
+        frame: the run, or one try of a refinement.
+        document: what its outputs quote; None where it is not available, and then no quote has a
+            place.
+        first: the number of the first quote.
+        fallback: the evidence for an answer that quotes nothing.
+    """
     text, plan, values = document or Source("", ""), frame.plan, frame.values
     every = [(quote, True) for quote in evidence(plan, values, frame.ends, text) or fallback]
     for name in [name for name in values if " " not in name]:
@@ -245,8 +273,12 @@ def find_passages(
 
 
 def cut(document: Source, quotes: Iterable[QuotedPassage]) -> list[DocumentPiece]:
-    """The document in pieces, cut where quotes begin and end; quotes without a place are left
-    out."""
+    """The document in pieces, cut where quotes begin and end.
+
+    Args:
+        document: the text.
+        quotes: its quotes; those without a place are left out.
+    """
     placed = [(quote, quote.span) for quote in quotes if quote.span is not None]
     ends = {0, len(document.text)}.union(*((span.start, span.end) for _, span in placed))
     ends |= {match.start() for match in re.finditer(START, document.text)}

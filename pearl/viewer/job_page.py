@@ -53,9 +53,13 @@ _SEARCHED = ("question", "words", "gold", "error", "document")
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A row of a job, as the store has it, with totals of its calls, over all times that it was
-    started, and the seconds from its last start to the end of its last call; None where that is not
-    known."""
+    """A row of a job.
+
+    Args:
+        row: the row, as the store has it.
+        counts: totals of its calls, over all times that it was started.
+        seconds: from its last start to the end of its last call; None where that is not known.
+    """
 
     row: Mapping[str, Any]
     counts: Totals = field(default_factory=Totals)
@@ -162,7 +166,14 @@ def count_remarks(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def job_page(engine: Engine, run: RunRow, prices: Prices, view: View | None = None) -> str:
-    """The page of a job, with its rows; without a view for a file."""
+    """The page of a job, with its rows.
+
+    Args:
+        engine: the store's database.
+        run: the job's run.
+        prices: the price table.
+        view: the request, where it is served; None for a file.
+    """
     size = count_rows(engine, [run.name]).get(run.name)
     methods = str(run.head.get("methods", "")).split(", ") if run.kind == "eval" else [""]
     groups: dict[str, tuple[RowCounts, Totals]] = {}
@@ -257,7 +268,13 @@ Row: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RowPair:
-    """The rows of two jobs for the same task, by the task's id."""
+    """The rows of two jobs for the same task.
+
+    Args:
+        id: the task's id.
+        first: the first job's row.
+        second: the second job's row.
+    """
 
     id: str
     first: Row

@@ -287,8 +287,11 @@ def head_of(entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def read_frames(entries: Sequence[Entry]) -> list[FrameNode]:
-    """The journal of a run since it was last started, as frames: the run's own first, then each try
-    of a refinement."""
+    """A journal as frames: the run's own first, then each try of a refinement.
+
+    Args:
+        entries: the entries since the run was last started, in order.
+    """
     frames: dict[str, list[Entry]] = {"": []}
     for entry in entries:
         match = _TRY.fullmatch(entry.path)
@@ -298,7 +301,11 @@ def read_frames(entries: Sequence[Entry]) -> list[FrameNode]:
 
 
 def read_calls(entries: Iterable[Entry]) -> list[CallNode]:
-    """The calls of one frame's journal, in the order in which they ended."""
+    """A journal's calls, in the order in which they ended.
+
+    Args:
+        entries: of one frame, in order.
+    """
     calls: list[CallNode] = []
     pending: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:

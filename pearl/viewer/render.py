@@ -48,9 +48,15 @@ _NO_CHARACTERS = str.maketrans({"\ufffe": "�", "\uffff": "�"})
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A served page: its path and query, the addresses of the files that it loads, the store's
-    address, without a password, and since when it is requested, in seconds on the monotonic
-    clock."""
+    """A served page: its address and query, and what its links need.
+
+    Args:
+        static: the addresses of the files that pages load.
+        place: the store's address, without a password.
+        path: the path of the page.
+        query: the parameters of the request, by name.
+        since: when it was requested, in seconds on the monotonic clock.
+    """
 
     static: Mapping[str, str]
     place: str
@@ -73,8 +79,11 @@ class View:
         return f"{self.path}?{urlencode(query)}" if query else self.path
 
     def number(self, name: str) -> float | None:
-        """A query parameter as a number; None where it is missing, an `InputError` where it is no
-        number."""
+        """A query parameter as a number; None where it is missing.
+
+        Raises:
+            InputError: it is no number.
+        """
         if not (text := self.get(name)):
             return None
         with suppress(ValueError):
@@ -94,8 +103,14 @@ class View:
 
 
 def render(template: str, view: View | None, *, running: bool, **values: Any) -> str:  # noqa: ANN401
-    """Render a page from a template; without a view for a file. A page is ``running`` while the run
-    that it shows is."""
+    """Render a page.
+
+    Args:
+        template: the name of its template.
+        view: the request, where it is served; None for a file.
+        running: whether the run that it shows is still running.
+        values: the values for the template.
+    """
     style = "" if view else _file("static/style.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     page = _environment().get_template(f"{template}.html.jinja")
@@ -182,8 +197,13 @@ def _duration(seconds: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlanLine:
-    """A line of a plan, counted from 1: the pieces of its text, each after the severity of the
-    finding there, empty for none, and the findings that begin on it."""
+    """A line of a plan.
+
+    Args:
+        number: counted from 1.
+        parts: pieces of its text, each after the severity of the finding there, empty for none.
+        findings: the findings that begin on it.
+    """
 
     number: int
     parts: tuple[tuple[str, str], ...]
@@ -191,8 +211,12 @@ class PlanLine:
 
 
 def plan_lines(source: Source, findings: Sequence[Diagnostic] = ()) -> list[PlanLine]:
-    """The lines of a plan, in canonical form or as a model wrote it, with the checker's
-    findings."""
+    """A plan's lines with its findings.
+
+    Args:
+        source: the plan's text, in canonical form or as a model wrote it.
+        findings: the checker's findings in this text.
+    """
     ranked = sorted(findings, key=lambda finding: finding.severity is Severity.ERROR)
     lines: list[PlanLine] = []
     start = 0

@@ -63,8 +63,15 @@ def run_page(
     folder: str = "",
     view: View | None = None,
 ) -> str:
-    """The page of a run, or of one item of a job, by its id; without a view for a file. Beside the
-    places that the run names, its document is looked for in ``folder``, if that is not empty.
+    """The page of a run, or of one item of a job.
+
+    Args:
+        engine: the store's database.
+        run: the run.
+        item: the item's id in a job; empty for a run that is no job.
+        prices: the price table.
+        folder: a folder of documents, beside the places that the run names; empty for none.
+        view: the request, where it is served; None for a file.
 
     Raises:
         InputError: the job has no such item.
@@ -136,8 +143,13 @@ def _quotes(
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """The lines of a plan with the findings of the current checker, how many these are, and a
-    remark on the check; empty for none."""
+    """A plan's text with the findings of the current checker.
+
+    Args:
+        lines: its lines with their findings; empty where there is no plan.
+        findings: how many findings there are.
+        remark: a remark on the check; empty for none.
+    """
 
     lines: Sequence[PlanLine] = ()
     findings: int = 0
@@ -172,8 +184,14 @@ _TICKS = 5
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A call on the time axis, with its lane in the stage, from 0; calls that ran at the same time
-    have different lanes."""
+    """A call on the time axis.
+
+    Args:
+        call: the call.
+        start: when it started.
+        end: when it ended.
+        lane: its lane in the stage, from 0; calls that ran at the same time have different lanes.
+    """
 
     call: CallNode
     start: float
@@ -221,9 +239,14 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A run's calls on the time axis: stages that made calls, in order; the seconds from the start
-    of the first call to the end of the last, and the sum of the calls' own; and the most calls at
-    the same time."""
+    """A run's calls on the time axis.
+
+    Args:
+        rows: stages that made calls, in order.
+        seconds: from the start of the first call to the end of the last.
+        busy: the sum of the calls' durations, in seconds.
+        most: the most calls at the same time.
+    """
 
     rows: tuple[TimelineRow, ...]
     seconds: float
@@ -264,8 +287,14 @@ def _exponent(value: float) -> int:
 
 
 def timeline(stages: Sequence[Stage]) -> Timeline | None:
-    """Put the calls of stages on a time axis, in the order to show them. None where there are no
-    calls, or one's start is not known."""
+    """Put calls on a time axis.
+
+    Args:
+        stages: the stages, in the order to show them.
+
+    Returns:
+        The timeline, or None where there are no calls, or one's start is not known.
+    """
     starts = [call.started for stage in stages for call in stage.calls]
     times = [start for start in starts if start is not None]
     if not times or len(times) < len(starts):
@@ -310,8 +339,12 @@ def _most(bars: Iterable[Bar]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SentPrompt:
-    """A prompt as it was sent: roles and texts, the last one without the document, and how many
-    characters of the document, or of a part of it, begin the last message."""
+    """A prompt as it was sent.
+
+    Args:
+        messages: roles and texts; the last one without the document.
+        document: how many characters of the document, or a part of it, begin the last message.
+    """
 
     messages: tuple[tuple[str, str], ...]
     document: int = 0
@@ -329,11 +362,16 @@ def read_prompts(
 
     A journal has only the key of each call, a hash of the whole prompt, and the reply. So the run
     is replayed with these replies, and a prompt with the same key is the one that was sent. If the
-    library, the document or Pearl's templates have changed, keys differ, and no prompt is shown. No
-    model, tool or function of the user's is called.
+    library, the document or Pearl's templates have changed, keys differ, and no prompt is shown.
+    No model, tool or function of the user's is called.
 
-    ``entries`` are those since the run was last started, in order; ``identities`` are those of the
-    models that answered. The document and the library are None where they are not available.
+    Args:
+        entries: the entries since the run was last started, in order.
+        identities: the identities of the models that answered.
+        head: the head of the journal.
+        options: the options, where they are known.
+        document: the document; None where it is not available.
+        library: the actions; None where they are not available.
     """
     own = library and any(isinstance(action.body, Function) for action in library.actions.values())
     if document is None or library is None or own:

@@ -110,7 +110,11 @@ def is_loopback(host: str) -> bool:
 
 
 def check_host_name(name: str) -> None:
-    """Raise an `InputError` where a name is no host's, with which a link could begin."""
+    """Make sure that a link can begin with a name.
+
+    Raises:
+        InputError: it is no host's.
+    """
     if not is_address(name) and not _HOST.fullmatch(name):
         raise InputError(
             f"{name} is no host's name: give --name without http:// and port, as "
@@ -119,8 +123,11 @@ def check_host_name(name: str) -> None:
 
 
 def static_files(*named: tuple[str, str]) -> tuple[Route, dict[str, str]]:
-    """A route that serves the files that pages load, each named by a package and its name in that
-    package's folder ``static``, and no others; and the files' addresses by name."""
+    """A route that serves the files that pages load, and the files' addresses by name.
+
+    Args:
+        named: pairs of a package and a file in its folder ``static``; only these are served.
+    """
     contents = {name: (files(package) / "static" / name).read_bytes() for package, name in named}
 
     async def file(request: Request) -> Response:
@@ -157,8 +164,15 @@ def set_cookie(response: Response, request: Request, name: str, key: str, life: 
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen on a port of an address of this machine, or raise an `InputError`; port 0 is any free
-    one."""
+    """Listen on a port.
+
+    Args:
+        host: an address of this machine.
+        port: the port; 0 for any free one.
+
+    Raises:
+        InputError: it cannot be listened on.
+    """
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = infos[0]
@@ -180,8 +194,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address_of(sock: socket.socket, host: str, names: Sequence[str]) -> str:
-    """The beginning of links to the server, by its first further name, or by the host that the user
-    gave."""
+    """The beginning of links to the server.
+
+    Args:
+        sock: the socket.
+        host: the host, as the user gave it.
+        names: further names of the server.
+    """
     port = int(sock.getsockname()[1])
     shown = names[0] if names else host
     if is_address(shown) and ":" in shown:
@@ -190,11 +209,15 @@ def address_of(sock: socket.socket, host: str, names: Sequence[str]) -> str:
 
 
 def with_guard(app: ASGIApp, host: str, names: Sequence[str]) -> ASGIApp:
-    """Wrap an application: requests for hosts other than the address it listens on and the server's
-    further names are refused, and answers get `HEADERS`.
+    """Wrap an application: requests for other hosts are refused, and answers get `HEADERS`.
 
-    This prevents DNS rebinding: another site may let its own name point to this machine, but a
-    browser then sends that name as the host.
+    This prevents DNS rebinding: another site may let its own name point to
+    this machine, but a browser then sends that name as the host.
+
+    Args:
+        app: the application.
+        host: the address it listens on.
+        names: further names of the server.
     """
     allowed = {name.lower() for name in names} | {host.lower()} | LOCAL
     own = is_loopback(host)

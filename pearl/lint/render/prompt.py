@@ -28,8 +28,13 @@ _LONGEST = 200
 
 
 def render(report: SourceFindings, library: Library, repeated: Collection[str] = ()) -> str:
-    """What the model is told; empty where there is no error. Codes in ``repeated`` were reported
-    for the plan before this one too: they get an example, which calls actions of the library."""
+    """What the model is told; empty where there is no error.
+
+    Args:
+        report: findings in one plan.
+        library: the actions that the plan may call, and that examples call.
+        repeated: codes that were reported for the plan before this one too.
+    """
     codes = {error.code for error in errors_of(report.diagnostics)}
     lines: list[str] = []
     for rule in sorted(RULES, key=lambda rule: rule.code):
@@ -86,8 +91,12 @@ RENDERER = Renderer(_part, _whole)
 
 
 def render_step(source: Source, findings: Sequence[Diagnostic]) -> str:
-    """What a model is told that writes one step at a time and cannot declare actions, about the
-    findings for which its reply is rejected."""
+    """What a model is told that writes one step at a time and cannot declare actions.
+
+    Args:
+        source: its reply.
+        findings: the findings for which the step is rejected.
+    """
     lines = [STEP_HEADING]
     for finding in findings:
         at = source.position(finding.span.start)[0] if source.text else 1

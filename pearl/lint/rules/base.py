@@ -245,7 +245,12 @@ class LibraryView:
 
     def place(self, action: Action, word: str, key: str = "") -> Span:
         """The first place of a word in the lines below an action; the action's if there is none.
-        With a key, only lines of this key count, and of these the text before a parenthesis."""
+
+        Args:
+            action: the action.
+            word: the word.
+            key: if given, only lines of this key count, and of these the text before a parenthesis.
+        """
         line = rf"^[ \t]+{key}[ \t]*:[^\n(]*?" if key else ""
         whole = re.compile(rf"{line}(?<!\w)({re.escape(word)})(?!\w)", re.MULTILINE)
         match = whole.search(self.source.text, *self.lines_below(action))

@@ -113,9 +113,14 @@ def nearest(written: str, names: Iterable[str], *, word: bool) -> str:
 
 
 def alike(written: str, names: Iterable[str], *, word: bool) -> list[str]:
-    """The names that differ in case alone, or else those that differ by a typing error. Where it
-    may be a ``word`` and no name at all, a short one is taken for a name only if two of its letters
-    have changed places."""
+    """The names that differ in case alone, or else those that differ by a typing error.
+
+    Args:
+        written: what is written.
+        names: what may be meant.
+        word: whether it may be a word and no name at all. Then a short one is taken for a name
+            only where two of its letters have changed places.
+    """
     names, folded = dict.fromkeys(names), written.casefold()
     same = [name for name in names if name.casefold() == folded]
     return same or [name for name in names if _is_slip(written, name, word=word)]

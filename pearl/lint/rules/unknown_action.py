@@ -91,8 +91,14 @@ def with_absence(
     finding: Diagnostic, line: Broken, view: PlanView, reported: Collection[str]
 ) -> Diagnostic:
     """The finding about an unreadable line, with the unknown actions that the line calls added to
-    its help, but for those that other findings have reported; else a corrected line would call them
-    again."""
+    its help; else a corrected line would call them again.
+
+    Args:
+        finding: the finding about the line.
+        line: the unreadable line.
+        view: the plan.
+        reported: the names of unknown actions that other findings report.
+    """
     if line.kind != "step" or finding.code == bad_name.RULE.code:
         return finding  # A bad name may look like a call.
     called = dict.fromkeys(_CALL.findall(_TEXT.sub("", line.text)))
