@@ -228,11 +228,6 @@ def conclusion(text: str) -> str:
     return first.strip("*_` ").removesuffix(".").strip('"“”*_` ').removesuffix(".") or text
 
 
-def concluded(args: Sequence[Given]) -> Value:
-    """The answer that a chain of thought states."""
-    return conclusion(as_text(args[0].value))
-
-
 def label(at: int, of: int) -> PartName:
     """The name of a part of the document; parts are counted from 1."""
     return PartName(f"{DOCUMENT} {at}/{of}")
@@ -417,6 +412,6 @@ FUNCTIONS: Mapping[str, Callable[[Sequence[Given]], Value]] = MappingProxyType(
     {
         **{function.__name__: function for function in _SAME},
         "last_number": number,
-        "conclusion": concluded,
+        "conclusion": lambda args: conclusion(as_text(args[0].value)),
     }
 )

@@ -103,16 +103,9 @@ _ANSWER = "\0answer"
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A box, or a line on its way through a row.
-
-    Args:
-        name: the box's; empty for a line.
-        width: what it takes of its row.
-        top: the upper end of its row.
-        x: its middle.
-        above: the nodes in the row above that it is joined to.
-        below: the nodes in the row below.
-    """
+    """A box, by its name, or a line, without one, on its way through a row, of which it takes its
+    width. ``top`` is the upper end of the row and ``x`` the node's middle; above and below are the
+    nodes in the rows next to it that it is joined to."""
 
     name: str
     width: float
@@ -189,17 +182,12 @@ def _layout(
     """Where the boxes and lines of a picture stand: rows by level, few crossings.
 
     The usual way with layered drawings (Sugiyama, Tagawa and Toda, "Methods for Visual
-    Understanding of Hierarchical System Structures", 1981): a line that skips levels gets a
-    narrow node in each, so that it never runs through a box; rows are then ordered, sweep by
-    sweep, by the middle of their neighbours.
+    Understanding of Hierarchical System Structures", 1981): a line that skips levels gets a narrow
+    node in each, so that it never runs through a box; rows are then ordered, sweep by sweep, by the
+    middle of their neighbours.
 
-    Args:
-        depth: the row of each box.
-        lines: from box to box, downwards.
-        widths: of each box.
-
-    Returns:
-        The nodes, row by row and from left to right, and for each line those it runs through.
+    ``depth`` is the row of each box, and ``lines`` lead downwards. Returns the nodes, row by row
+    and from left to right, and for each line those it runs through.
     """
     rows: list[list[_Node]] = [[] for _ in range(max(depth.values()) + 1)]
 

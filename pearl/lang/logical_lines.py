@@ -285,11 +285,9 @@ def _follows(number: str, before: str) -> bool:
 
 
 def _settle_inside(text: str, lines: list[Line]) -> None:
-    names = set()
-    for line in lines:
-        if line.kind is Kind.STEP:
-            named = STEP_NAME.match(text, line.start, line.end)
-            names.add(named[1] if named else "")
+    steps = (line for line in lines if line.kind is Kind.STEP)
+    named = (STEP_NAME.match(text, line.start, line.end) for line in steps)
+    names = {match[1] for match in named if match}
     for line in lines:
         if line.kind is Kind.INSIDE:
             call = INSIDE.search(text, line.start, line.end)
@@ -400,8 +398,7 @@ class _Splitter:
         while start < end:
             stop = text.find("\n", start, end)
             stop = stop if stop >= 0 else end
-            plain = PLAIN_STEP.match(text, start, stop)
-            if plain:
+            if plain := PLAIN_STEP.match(text, start, stop):
                 self._add(Kind.STEP, start, plain.end(), stop).number = plain["number"]
                 self.declaring, self.stepped, self.wrapped = False, True, 0
             else:
@@ -419,8 +416,7 @@ class _Splitter:
             self.after_blank = True
             self.open = None
             return
-        fence = FENCE.match(raw)
-        if fence:
+        if fence := FENCE.match(raw):
             self._fence(fence[1], start, end)
         elif DECLARES.match(raw) and not STEP.match(raw):
             self._declares(raw, start, end)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import count
 
 from pearl.lang import ast
+from pearl.lang.ast import Kind
 from pearl.lang.grammar import ALMOST, ParseFailure, parse_action, parse_returns, parse_step
 from pearl.lang.logical_lines import INSIDE, call_end, inner_step, split, thoughts, unwrap
 from pearl.lang.source import Source, Span
@@ -18,19 +19,12 @@ _DEFINES = pattern(
 CALLED = pattern(r"[`*\s\"'|]*([^\W\d](?:\w|\\_)*)")
 """The name that an action's line begins with."""
 
-_ASIDE: dict[ast.Kind, ast.AsideKind] = {
-    ast.Kind.PROSE: "prose",
-    ast.Kind.WRAPPING: "wrapping",
-    ast.Kind.THINKING: "thinking",
+_ASIDE: dict[Kind, ast.AsideKind] = {
+    Kind.PROSE: "prose",
+    Kind.WRAPPING: "wrapping",
+    Kind.THINKING: "thinking",
 }
-_OF_THE_PLAN = (
-    ast.Kind.STEP,
-    ast.Kind.BROKEN,
-    ast.Kind.ACTION,
-    ast.Kind.RETURN,
-    ast.Kind.INSIDE,
-    ast.Kind.PROSE,
-)
+_OF_THE_PLAN = (Kind.STEP, Kind.BROKEN, Kind.ACTION, Kind.RETURN, Kind.INSIDE, Kind.PROSE)
 
 
 @lru_cache(maxsize=256)
@@ -91,15 +85,15 @@ class _Reader:
     def read(self, line: ast.Line) -> None:
         """Add what one line holds to the plan."""
         match line.kind:
-            case ast.Kind.STEP | ast.Kind.BROKEN:
+            case Kind.STEP | Kind.BROKEN:
                 self._step(line)
-            case ast.Kind.ACTION:
+            case Kind.ACTION:
                 action = parse_action(self.text, Span(line.start, line.end))
                 if isinstance(action, ParseFailure):
                     self._fail("action", line, action)
                 else:
                     self.declares.append(action)
-            case ast.Kind.RETURN:
+            case Kind.RETURN:
                 start = line.start
                 end = start + len(self.text[start : line.end].rstrip(" \t\r;.*`"))
                 again = ParseFailure(Span(start, start + len("return")), "RETURN")
@@ -108,18 +102,18 @@ class _Reader:
                     self._fail("return", line, returns)
                 else:
                     self.returns = returns
-            case ast.Kind.INSIDE:
+            case Kind.INSIDE:
                 at = inner_step(self.text, line.start, line.end)
                 named = _DEFINES.match(self.text, at, line.end)
                 span = Span(at, named.end(1) if named else at + 1)
                 self._fail("step", line, ParseFailure(span, "STEP"), at)
-            case ast.Kind.QUESTION:
+            case Kind.QUESTION:
                 words = re.split(r"[:：]", self.text[line.start : line.end], maxsplit=1)[1]
                 if question := one_line(words).strip("*_ "):
                     self.question, self.head, self.comments = question, self.comments, []
-            case ast.Kind.COMMENT:
+            case Kind.COMMENT:
                 self.comments.append(self.text[line.start : line.end].strip())
-            case ast.Kind.HEADER:
+            case Kind.HEADER:
                 pass
             case _:
                 self.put_aside(_ASIDE[line.kind], Span(line.begin, line.end))
@@ -200,8 +194,7 @@ def _bad_braces(text: str, step: ast.Step) -> ParseFailure | None:
     for arg in step.args:
         if type(arg) is ast.Ref:
             continue
-        match = ALMOST.search(text, *arg.span)
-        if match:
+        if match := ALMOST.search(text, *arg.span):
             kind = "BRACES" if match["double"] else "BRACE"
             return ParseFailure(Span(*match.span()), kind, "STRING")
     return None
@@ -279,7 +272,7 @@ def _rival_blocks(text: str, lines: list[ast.Line]) -> frozenset[int]:
         return frozenset()
     names: dict[int, set[str]] = {}
     for line in lines:
-        if line.kind is ast.Kind.STEP:
+        if line.kind is Kind.STEP:
             named = _DEFINES.match(text, line.start, line.end)
             names.setdefault(line.block, set()).add(named[1] if named else "")
     fenced = [block for block in names if block]

@@ -204,12 +204,8 @@ def _joined(items: Alternative) -> Alternative:
 
 
 class _Refs(NamedTuple):
-    """What a step's arguments may refer to.
-
-    Args:
-        every: the references that a parameter of type ``any`` takes.
-        typed: references of a known type, which a parameter of that type takes too.
-    """
+    """What a step's arguments may refer to: what a parameter of type ``any`` takes, and references
+    of a known type, which a parameter of that type takes too."""
 
     every: tuple[str, ...]
     typed: tuple[tuple[str, Type], ...] = ()
@@ -319,16 +315,9 @@ def _arguments(rules: _Rules, shape: _Shape, refs: _Refs) -> list[Item | None]:
 
 
 def _argument(rules: _Rules, kind: Kind | None, refs: _Refs, words: bool, most: int) -> Item | None:
-    """What stands for a parameter of a type; None where there is nothing.
-
-    Args:
-        rules: where to add what it is made of.
-        kind: what it takes; None for the document.
-        refs: what it may refer to.
-        words: whether texts must hold letters, and numbers are left out where no type asks for
-            them.
-        most: the most characters of all its texts.
-    """
+    """What stands for a parameter of a kind, or for the document if that is None; None where there
+    is nothing. All its texts have ``most`` characters together. For ``words``, they must hold
+    letters, and numbers are left out where no type asks for them."""
     if kind is None:
         named = rules.documents
         return rules.add("document", [(name,) for name in named]) if named[1:] else DOCUMENT
@@ -457,11 +446,8 @@ class _Plans:
         self._calls: dict[int | _HeldStep, list[tuple[Type | None, Symbol]]] = {}
 
     def state(self, done: int, held: _HeldStep | None = None) -> Symbol:
-        """The rule for the rest of a plan after so many steps.
-
-        Raises:
-            InputError: no action can be called.
-        """
+        """The rule for the rest of a plan after so many steps; an `InputError` where no action can
+        be called."""
         if (done, held) not in self._states:
             rest: list[Alternative] = []
             for kind, call in [*self._known(done), *(self._known(held) if held else ())]:
@@ -488,10 +474,8 @@ class _Plans:
 
     def _known(self, of: int | _HeldStep) -> list[tuple[Type | None, Symbol]]:
         """The calls that a step may make, by the type of its output; None where no step needs it.
-
-        Args:
-            of: the number of steps so far; or the held step, for the calls that take it by type.
-        """
+        ``of`` is the number of steps so far; or the held step, for the calls that take it by
+        type."""
         if of not in self._calls:
             moded: Iterable[tuple[Type, Alternative]] = ()
             if isinstance(of, int):

@@ -100,11 +100,8 @@ class Source:
         offsets in the text."""
         starts = array("q", (word.start() for word in _WORD.finditer(self.text)))
         words = self.text.split()
-        return (
-            " ".join(words),
-            array("q", accumulate((len(w) + 1 for w in words), initial=0)),
-            starts,
-        )
+        offsets = array("q", accumulate((len(word) + 1 for word in words), initial=0))
+        return " ".join(words), offsets, starts
 
     def find(self, words: str) -> Span | None:
         """Where words stand in the text: exactly, or else with other white space between them.

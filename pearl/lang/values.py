@@ -244,11 +244,8 @@ def decode(reply: str, returns: Type) -> Value:
 
 
 def _json_value(text: str) -> Value | None:
-    """The value of a reply in JSON; None where it is no JSON, or no value.
-
-    Raises:
-        DecodeError: the reply is a list, but one that no plan can hold.
-    """
+    """The value of a reply in JSON; None where it is no JSON, or no value, and a `DecodeError`
+    where it is a list, but one that no plan can hold."""
     body = re.sub(r"^```\w*\n|\n?```$", "", text).strip()
     try:
         return from_json(json.loads(body))

@@ -100,9 +100,7 @@ def check_errors(
 
 def _findings(view: PlanView, parsed: Parsed, looks: Iterable[LookAtPlan]) -> list[Diagnostic]:
     """What rules find in a plan, without the findings that ``noqa`` silences."""
-    findings: list[Diagnostic] = []
-    for look in looks:
-        findings.extend(look(view))
+    findings = [found for look in looks for found in look(view)]
     if findings and "noqa" in view.source.text.lower():
         starts = [step.span.start for step in parsed.plan.steps]
         findings = [finding for finding in findings if not _silenced(finding, parsed, starts)]
@@ -132,11 +130,9 @@ def _in_library(
 ) -> list[Diagnostic]:
     """What is found in a library's text; ``library`` has the actions that its plans may call."""
     view = LibraryView(source, parsed.actions, parsed.unread, library)
-    findings = [*_explained(parsed.broken, selection)]
-    for look in selection.library:
-        findings.extend(look(view))
-    findings.extend(_in_plans(source, parsed, library, selection))
-    return sorted(findings, key=_place)
+    found = [diagnostic for look in selection.library for diagnostic in look(view)]
+    found += _in_plans(source, parsed, library, selection)
+    return sorted((*_explained(parsed.broken, selection), *found), key=_place)
 
 
 def _in_plans(

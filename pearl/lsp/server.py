@@ -223,23 +223,20 @@ def _follow(server: Server, session: LanguageSession, checks: PendingChecks) -> 
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenTextDocumentParams) -> None:
-        document = open_document(params.text_document, session.editor.encoding)
-        if document:
+        if document := open_document(params.text_document, session.editor.encoding):
             session.documents[document.uri] = document
             checks.soon(document, delay=0)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
-        document = session.documents.get(params.text_document.uri)
-        if document:
+        if document := session.documents.get(params.text_document.uri):
             document = edit_document(document, params.text_document.version, params.content_changes)
             session.documents[document.uri] = document
             checks.soon(document)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
-        document = session.documents.pop(params.text_document.uri, None)
-        if document:
+        if document := session.documents.pop(params.text_document.uri, None):
             checks.forget(document)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)

@@ -424,8 +424,7 @@ class LanguageSession:
                 if name in (action.name, *action.aliases):
                     return action, document
         libraries = self.libraries(document)
-        target = libraries.library.get(name)
-        if target:
+        if target := libraries.library.get(name):
             return target, libraries.origins[target.name]
         return next(((own, document) for own in document.declares if own.name == name), None)
 

@@ -8,7 +8,7 @@ from pearl.lang.diagnostics import Safety
 from pearl.lang.errors import InputError
 from pearl.lang.library import Library
 from pearl.passes import drop_unreachable, fold_concat, hoist_literals, share_calls
-from pearl.passes.base import Applied, Pass, sound
+from pearl.passes.base import Applied, Pass
 
 # What is taken out first need not be looked at by the others.
 PASSES: tuple[Pass, ...] = (
@@ -43,12 +43,10 @@ def rewrite(plan: Plan, library: Library, names: Sequence[str | Pass] = DEFAULT_
     """
     chosen = [name if isinstance(name, Pass) else find_pass(name) for name in names]
     notes: list[str] = []
-    if not sound(plan):
-        return Applied(plan)
     for _ in range(_ROUNDS):
         before = len(notes)
-        for chosen_pass in chosen:
-            applied = chosen_pass.rewrite(plan, library.with_declared(plan.declares))
+        for each in chosen:
+            applied = each.apply(plan, library)
             plan = applied.plan
             notes += applied.notes
         if len(notes) == before:

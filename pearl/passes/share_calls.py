@@ -86,13 +86,8 @@ def _share_samples(plan: Plan, library: Library) -> Applied:
 
 
 def _share(plan: Plan, library: Library, may: Callable[[Step, Action], bool]) -> Applied:
-    """Make identical calls of a plan into one.
-
-    Args:
-        plan: a sound plan.
-        library: the actions it may call, the plan's own among them.
-        may: whether a step may go, an earlier one being the same call.
-    """
+    """Make identical calls of a sound plan into one, where a step ``may`` go, an earlier one being
+    the same call. The plan's own actions are in the library."""
     first: dict[tuple[str, ...], str] = {}
     stand_ins: dict[str, str] = {}
     actions = [library.get(step.action) for step in plan.steps]

@@ -33,6 +33,7 @@ Safety
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import count, pairwise
+from typing import TypeGuard
 
 from pearl.lang import ast
 from pearl.lang.builtins import label
@@ -166,12 +167,7 @@ def join_outputs(plan: ast.Plan, name: str, library: Library) -> tuple[ast.Plan,
         break
     if not joined:
         return None
-    named = (
-        ast.Template((f"{arg.name}: ", arg))
-        if isinstance(arg, ast.Ref) and _is_output(arg)
-        else arg
-        for arg in joined
-    )
+    named = (ast.Template((f"{arg.name}: ", arg)) if _is_output(arg) else arg for arg in joined)
     note = f"Put together what {name} is given"
     together = ast.Step(fresh.name, "CONCAT", tuple(named), note)
     at = plan.steps.index(step)
@@ -188,7 +184,7 @@ def _flat(arg: ast.Arg) -> Iterator[ast.Arg]:
         yield from _flat(item)
 
 
-def _is_output(arg: object) -> bool:
+def _is_output(arg: object) -> TypeGuard[ast.Ref]:
     return isinstance(arg, ast.Ref) and arg.mode is ast.Mode.PLAIN and arg.name != ast.DOCUMENT
 
 
@@ -228,8 +224,7 @@ class _Split:
             if action is None or place is None:
                 steps.append(step)
                 continue
-            mapped = ast.mapped(ast.step_refs(step))
-            if mapped:
+            if mapped := ast.mapped(ast.step_refs(step)):
                 steps += self._unrolled(step, action, place, mapped)
             else:
                 if not labels:

@@ -348,11 +348,8 @@ def lay_out(
         judged = _pairs(connection, review_verdicts, ids)
         count = min(overlap, len(people))
         assigned = {person for holders in dealt.values() for person in holders}
-        same = assigned <= set(people) <= assigned and all(
-            len(holders) == count for holders in dealt.values()
-        )
-        shares = deal(ids, people, overlap, dealt if same else judged)
-        if shares:
+        same = assigned == set(people) and all(len(held) == count for held in dealt.values())
+        if shares := deal(ids, people, overlap, dealt if same else judged):
             gone = delete(review_shares).where(review_shares.c.plan == bindparam("p"))
             connection.execute(gone, [{"p": plan} for plan in shares])
         rows = [{"plan": plan, "person": id} for plan, holders in shares.items() for id in holders]

@@ -24,7 +24,6 @@ from pearl.lang.rows import lines_of, read_row
 from pearl.lang.source import Source, files_below, read_source
 from pearl.lang.text import one_line
 from pearl.lang.values import digest, to_json
-from pearl.retrieval.converters import SEVERAL
 from pearl.runtime.calls import Entry
 from pearl.runtime.trace import is_trace, read_trace
 from pearl.store.history import find_run, read_rows
@@ -36,6 +35,7 @@ from pearl.viewer.documents import (
     cut,
     documents_in,
     find_passages,
+    paths_of,
     read_limited,
     read_name,
 )
@@ -89,16 +89,10 @@ class Folders:
             name: the name in a run or a row, of one or several documents; it may be any text.
         """
         tried: set[tuple[Path, ...]] = set()
-        for names in ([name], name.split(SEVERAL)):
-            files = [Path(file) for file in names]
-            guesses = [files]
-            for root in self.readable:
-                guesses += [[root / file for file in files], [root / file.name for file in files]]
-            for guess in guesses:
-                inside = (within(path, self.readable) for path in guess)
-                paths = tuple(path for path in inside if path is not None)
-                if len(paths) < len(guess) or paths in tried:
-                    continue
+        for guess in paths_of(name, self.readable):
+            inside = (within(path, self.readable) for path in guess)
+            paths = tuple(path for path in inside if path is not None)
+            if len(paths) == len(guess) and paths not in tried:
                 tried.add(paths)
                 if source := read_limited(paths, name, LARGEST):
                     yield source
@@ -119,11 +113,8 @@ def read_folders(names: list[str], documents: str, demos: str) -> Folders:
         if name and not Path(name).is_dir():
             raise InputError(f"{name} is no folder: make it, or name another with {option}.")
     plans = tuple(Path(name).resolve() for name in names if Path(name).is_dir())
-    return Folders(
-        plans,
-        Path(documents).resolve() if documents else None,
-        Path(demos).resolve() if demos else None,
-    )
+    others = (Path(name).resolve() if name else None for name in (documents, demos))
+    return Folders(plans, *others)
 
 
 def within(path: Path, roots: tuple[Path, ...]) -> Path | None:
@@ -284,10 +275,7 @@ def _plan(source: Source, place: Path | None = None) -> QueuedPlan:
 
 def _run_items(name: str, engine: Engine, place: str) -> Iterator[QueuedPlan]:
     """The plans of a run, given by its name, the start of it, or ``last``; RUN/ID for one question.
-
-    Raises:
-        InputError: there is no such run, or no plan in it.
-    """
+    An `InputError` where there is no such run, or no plan in it."""
     start, _, task = name.partition("/")
     try:
         run = find_run(engine, start, place, time.time())
@@ -357,10 +345,6 @@ def _about(row: Mapping[str, Any]) -> dict[str, Any]:
     return stored
 
 
-NOT_LOOKED_FOR = DocumentLookup(None)
-"""The lookup of a run without a document."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunView:
     """A run, as a reviewer sees it.
@@ -376,7 +360,7 @@ class RunView:
     name: str = ""
     note: str = ""
     frame: FrameNode | None = None
-    document: DocumentLookup = NOT_LOOKED_FOR
+    document: DocumentLookup = field(default=DocumentLookup(None))
     quotes: tuple[QuotedPassage, ...] = ()
 
     @property

@@ -329,7 +329,9 @@ def add_version(
     for _ in range(_TRIES):
         with writing(engine) as connection:
             number = max(least, int(connection.execute(last).scalar() or 1) + 1)
-            file = version_file(item.place, number) if item.place else None
+            # Beside the plan's own file.
+            at = item.place
+            file = at.with_name(f"{at.stem}.v{number}{at.suffix}") if at else None
             name = str(Path(item.name).with_name(file.name)) if file else ""
             version = Version(item.id, number, person, text, name, "", time.time())
             try:
@@ -395,11 +397,6 @@ def send_to_demos(engine: Engine, item: QueuedPlan, version: Version, demos: Pat
             raise InputError(f"{stem}.plan is there a thousand times: make room for another.")
         connection.execute(update(review_versions).where(where).values(demo=name))
     return replace(version, demo=name)
-
-
-def version_file(place: Path, number: int) -> Path:
-    """The file of a plan's version, beside the plan's own."""
-    return place.with_name(f"{place.stem}.v{number}{place.suffix}")
 
 
 def demo_name(name: str) -> str:

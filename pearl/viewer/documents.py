@@ -104,19 +104,25 @@ def find_document(
 
 
 def _paths(named: DocumentName, run: Mapping[str, Any], folder: str) -> Iterator[tuple[Path, ...]]:
-    """The paths at which a document, or each of several, may be: in the folder, where the job's
-    documents were, and the path as it was given."""
+    """The paths at which a document may be: in the folder, where the job's documents were, and the
+    path as it was given."""
     homes = [Path(folder)] if folder else []
     documents, questions = run.get("documents"), run.get("questions")
     if isinstance(documents, str):
         homes.append(Path(documents))
     if isinstance(questions, str):
         homes.append(Path(questions).parent)
+    return paths_of(named.name, homes)
+
+
+def paths_of(name: str, homes: Iterable[Path]) -> Iterator[tuple[Path, ...]]:
+    """The paths at which a document, or each of several in one name, may be: below folders, or in
+    them by the last part of the name, and the path as it was given."""
     candidates: list[tuple[Path, ...]] = []
-    for names in ([named.name], named.name.split(SEVERAL)):
-        bare = [re.split(r"[/\\]", name)[-1] for name in names]
+    for names in ([name], name.split(SEVERAL)):
+        bare = [re.split(r"[/\\]", each)[-1] for each in names]
         for home in homes:
-            candidates += (tuple(home / name for name in some) for some in (names, bare))
+            candidates += (tuple(home / each for each in some) for some in (names, bare))
         candidates.append(tuple(map(Path, names)))
     yield from dict.fromkeys(candidates)
 

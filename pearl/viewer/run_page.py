@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
@@ -34,13 +34,7 @@ from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import passages_given
 from pearl.runtime.loop import RunError
 from pearl.session import Session, planning_context
-from pearl.store.history import (
-    RunRow,
-    read_entries,
-    read_identities,
-    read_rows,
-    since_last_start,
-)
+from pearl.store.history import RunRow, read_entries, read_identities, read_rows, since_last_start
 from pearl.store.totals import totals
 from pearl.strategies.preparation import prepare, prepare_plan
 from pearl.strategies.registry import STRATEGIES, Prepared
@@ -306,21 +300,17 @@ def timeline(stages: Sequence[Stage]) -> Timeline | None:
     if not times or len(times) < len(starts):
         return None
     zero = min(times)
-    rows = {stage.key: TimelineRow(stage, *_bars(stage.calls, zero)) for stage in stages}
-    ends = {key: row.last.end for key, row in rows.items()}
-    bars = [bar for row in rows.values() for bar in row.bars]
-    placed: list[TimelineRow] = []
+    placed = {stage.key: _bars(stage.calls, zero) for stage in stages}
+    bars = [bar for own, _ in placed.values() for bar in own]
+    ends = {key: max(bar.end for bar in own) for key, (own, _) in placed.items()}
+    rows: list[TimelineRow] = []
     at = TOP + TITLE
-    for row in rows.values():
-        waited = max(row.stage.after, key=ends.__getitem__, default="")
-        placed.append(replace(row, waited=waited, top=at))
-        at += row.lanes * row.lane_height + GAP + TITLE
-    return Timeline(
-        tuple(placed),
-        max(bar.end for bar in bars),
-        sum(bar.end - bar.start for bar in bars),
-        _most(bars),
-    )
+    for stage in stages:
+        waited = max(stage.after, key=ends.__getitem__, default="")
+        rows.append(TimelineRow(stage, *placed[stage.key], waited, at))
+        at += rows[-1].lanes * rows[-1].lane_height + GAP + TITLE
+    busy = sum(bar.end - bar.start for bar in bars)
+    return Timeline(tuple(rows), max(ends.values()), busy, _most(bars))
 
 
 def _bars(calls: Iterable[CallNode], zero: float) -> tuple[tuple[Bar, ...], int]:

@@ -37,14 +37,8 @@ def _elements(data: Iterable[Any], depth: int) -> str:
 
 
 def _array(parts: Iterable[str], depth: int, head: str, tail: Callable[[], str]) -> Iterator[str]:
-    """Parts as a JSON array.
-
-    Args:
-        parts: the elements, as `_elements` gives them.
-        depth: their indentation in spaces.
-        head: the text before the array.
-        tail: gives the text after it, once the array is written.
-    """
+    """Parts, as `_elements` gives them with this depth, as a JSON array, after the text ``head``;
+    ``tail`` gives the text after it, once the array is written."""
     between = f"{head}[\n"
     for part in parts:
         yield between + part
@@ -184,8 +178,7 @@ def _fix(fix: Fix, source: Source) -> dict[str, Any]:
 
 
 def _location(span: Span, source: Source) -> dict[str, Any]:
-    row = source.row
-    if row:
+    if row := source.row:
         return {"artifactLocation": {"uri": _uri(row[0])}, "region": {"startLine": row[1]}}
     return {"artifactLocation": {"uri": _uri(source.name)}, "region": _region(span, source)}
 
@@ -218,8 +211,7 @@ def _commands(report: SourceFindings) -> str:
 
 
 def _place(diagnostic: Diagnostic, source: Source) -> str:
-    row = source.row
-    if row:
+    if row := source.row:
         return f"file={_property(row[0])},line={row[1]}"
     line, column, end_line, end_column = source.place(diagnostic.span)
     file = _property(source.name)

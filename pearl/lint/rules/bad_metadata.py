@@ -67,23 +67,12 @@ from pearl.lang.builtins import FUNCTIONS, misfit
 from pearl.lang.graph import outputs
 from pearl.lang.library import METADATA, TRAITS, Library, builtins, parse_library
 from pearl.lang.printer import print_action, print_value
-from pearl.lang.source import shipped_actions
+from pearl.lang.source import Span, shipped_actions
 from pearl.lang.text import counted, pattern
 from pearl.lang.values import TYPES, DecodeError, Type, as_text, decode
 from pearl.lint.rules import misplaced_document, wrong_type
-from pearl.lint.rules.base import (
-    ERROR,
-    WARNING,
-    Diagnostic,
-    Findings,
-    LibraryView,
-    PlanView,
-    Rule,
-    Span,
-    closest,
-    nearest,
-    no_key,
-)
+from pearl.lint.rules.base import ERROR, WARNING, Diagnostic, Findings, LibraryView, PlanView, Rule
+from pearl.lint.rules.names import closest, nearest, no_key
 
 _ACTION = pattern(r"[A-Z][A-Z0-9_]*")
 _TYPED = pattern(rf"[^)）]*[)）][\s`*]*(?:(?:->|→)\s*\w+\s*)?[:：#]+\s*({'|'.join(TYPES)})[ \t]*:")
@@ -249,10 +238,9 @@ def _misleading(action: Action) -> _Problems:
     """Examples whose answers have another type than the action, which a model would imitate."""
     for shown in action.body.examples if isinstance(action.body, Prompt) else ():
         answer = shown.answer
+        text = print_value(answer) if isinstance(answer, list) else as_text(answer)
         try:
-            decode(
-                print_value(answer) if isinstance(answer, list) else as_text(answer), action.returns
-            )
+            decode(text, action.returns)
         except DecodeError as error:
             wrong = f"an example's answer is not of its type: {error}."
             yield wrong, "example", f"Write one that is, or another type than {action.returns}."
@@ -353,16 +341,11 @@ def _plan(view: LibraryView, action: Action, plan: Plan) -> _Problems:
         name = action.params[-1].name
         wrong = f"{name} repeats, and its plan can only use the first."
         yield wrong, name, f"Write {name}: list, without the dots, and give it a list."
-    back = _comes_back(action, view.library)
-    if back:
-        wrong = f"its plan calls {back}, and would never end."
-        yield wrong, "plan", "Call another."
+    if back := _comes_back(action, view.library):
+        yield f"its plan calls {back}, and would never end.", "plan", "Call another."
     gives = _type_of(PlanView(Parsed(plan), view.library, action))
-    if (
-        plan.steps
-        and "any" not in (gives, action.returns)
-        and action.returns not in (gives, "text")
-    ):
+    fits = action.returns in (gives, "text") or "any" in (gives, action.returns)
+    if plan.steps and not fits:
         yield f"its plan gives {gives}, and no {action.returns}.", "plan", f"Write -> {gives}."
 
 

@@ -22,19 +22,9 @@ Fix
 
 import re
 
-from pearl.lint.rules.base import (
-    DOCUMENT,
-    ERROR,
-    Broken,
-    Diagnostic,
-    Rule,
-    Span,
-    argument,
-    mend,
-    names_above,
-    pattern,
-    shorten,
-)
+from pearl.lang.text import pattern, shorten
+from pearl.lint.rules.base import DOCUMENT, ERROR, Broken, Diagnostic, Rule, Span, mend
+from pearl.lint.rules.names import argument, names_above
 
 _EACH = pattern(
     r"(?:(?:for\s+)?(?:each|every|all|any)(?:\s+(?:one|item))?\s+(?:of|in)(?:\s+the)?\s+"
@@ -55,8 +45,7 @@ def explain(broken: Broken) -> Diagnostic | None:
         return _before_text(broken, Span(span.start, broken.at.end))
     text = broken.source.at(span)
     for mode, form in (("each", _EACH), ("where", _WHERE)):
-        match = form.fullmatch(text)
-        if match:
+        if match := form.fullmatch(text):
             ref = f"{mode} {match['name']}"
             return RULE(
                 span,

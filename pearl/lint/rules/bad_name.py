@@ -59,8 +59,7 @@ def explain(broken: Broken) -> Diagnostic | None:
             help=f"Write {name} = ACTION(…).",
             fix=mend(gap, " =", 'write "="'),
         )
-    chained = _CHAINED.match(broken.source.text, head.end(), end)
-    if chained:
+    if chained := _CHAINED.match(broken.source.text, head.end(), end):
         return RULE(
             Span(*chained.span("name")),
             f"The call has two names, {name} and {chained['name']}.",

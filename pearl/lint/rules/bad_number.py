@@ -18,16 +18,8 @@ Fix
     Unsafe: quotes the digits, with the words behind them.
 """
 
-from pearl.lint.rules.base import (
-    ERROR,
-    Broken,
-    Diagnostic,
-    Rule,
-    Span,
-    bad_name_above,
-    guess,
-    pattern,
-)
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, guess, pattern
+from pearl.lint.rules.names import bad_name_above
 
 _DIGITS = pattern(
     r"[$€£+-]?\.?\d(?:[\w.%/:+-]|,(?=\d{3}(?!\w)))*"

@@ -24,26 +24,9 @@ Fix
 
 import re
 
-from pearl.lint.rules.base import (
-    DOCUMENT,
-    ERROR,
-    PART,
-    Broken,
-    Diagnostic,
-    Fix,
-    Rule,
-    Span,
-    argument,
-    guess,
-    meant,
-    mend,
-    names_above,
-    near_above,
-    nearest,
-    part_of,
-    pattern,
-    trimmed,
-)
+from pearl.lang.ast import DOCUMENT, Broken
+from pearl.lint.rules.base import ERROR, Diagnostic, Fix, Rule, Span, guess, mend, pattern, trimmed
+from pearl.lint.rules.names import PART, argument, meant, names_above, near_above, nearest, part_of
 
 _NUMBER = pattern(r"[#$@](\d{1,2})|step[ _]?(?:number[ ])?#?(\d{1,2})", re.IGNORECASE)
 _MARKED = pattern(
@@ -83,8 +66,7 @@ def explain(broken: Broken) -> Diagnostic | None:
     head = broken.source.text[max(0, broken.span.start - 4000) : broken.span.start]
     if numbered and (text[0] != "$" or int(numbered[1]) <= len(_CALL.findall(head))):
         return no_reference(_MEANT)
-    marked = _MARKED.fullmatch(text)
-    if marked:
+    if marked := _MARKED.fullmatch(text):
         name = next(group for group in marked.groups() if group)
         name = nearest(name, near_above(broken, name), word=False) or name
         help = f"If you mean the step, write {name}."

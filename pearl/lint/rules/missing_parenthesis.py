@@ -23,16 +23,8 @@ Fix
 from itertools import accumulate
 
 from pearl.lang.logical_lines import PREFIX, STEP
-from pearl.lint.rules.base import (
-    ERROR,
-    Broken,
-    Diagnostic,
-    Rule,
-    Span,
-    lacks_argument,
-    mend,
-    pattern,
-)
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, mend, pattern
+from pearl.lint.rules.names import lacks_argument
 
 _WORDS = pattern(r"(?:\w+[ \t]+){0,3}\w+[ \t]?[(（]")
 _PARENTHESIS = pattern(r"[()（）]")

@@ -18,19 +18,10 @@ Fix
     Y stand in another order.
 """
 
+from pearl.lang.ast import DOCUMENT, Broken
 from pearl.lang.text import pattern
-from pearl.lint.rules.base import (
-    DOCUMENT,
-    ERROR,
-    Broken,
-    Diagnostic,
-    Fix,
-    Rule,
-    Span,
-    argument,
-    guess,
-    word_start,
-)
+from pearl.lint.rules.base import ERROR, Diagnostic, Fix, Rule, Span, guess, word_start
+from pearl.lint.rules.names import argument
 
 _NAMED = pattern(rf"[(,]\s*({DOCUMENT}|[A-Z])\s*=")
 _VALUE = pattern(r"\s*(?:[\"'“\[\d]|\w+\s*[,)])[^()]*\)")

@@ -24,20 +24,11 @@ Fix
 import re
 from collections.abc import Sequence
 
+from pearl.lang.ast import Broken
 from pearl.lang.grammar import string_pattern
 from pearl.lang.logical_lines import call_end
-from pearl.lint.rules.base import (
-    ERROR,
-    Broken,
-    Diagnostic,
-    Edit,
-    Fix,
-    Rule,
-    Safety,
-    Span,
-    pattern,
-    word_start,
-)
+from pearl.lang.text import pattern
+from pearl.lint.rules.base import ERROR, Diagnostic, Edit, Fix, Rule, Safety, Span, word_start
 
 _MODED_OR_BRACKET = pattern(
     r"\b(?P<mode>(?:each|where)(?:\s+values)?)\s+(?P<name>\$?[^\W\d]\w*|#\d+)"

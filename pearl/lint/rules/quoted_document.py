@@ -16,7 +16,8 @@ Fix
     Safe: writes CTX without quotes.
 """
 
-from pearl.lint.rules.base import CALLED, DOCUMENT, ERROR, Findings, PlanView, Rule, mend
+from pearl.lint.rules.base import DOCUMENT, ERROR, Findings, PlanView, Rule, mend
+from pearl.lint.rules.names import CALLED
 
 
 def check(view: PlanView) -> Findings:

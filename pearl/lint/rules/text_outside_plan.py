@@ -26,7 +26,8 @@ Fix
 
 from pearl.lang.logical_lines import misspelt_return
 from pearl.lang.rewriting import comment_out
-from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, guess, joined, mend, shorten
+from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule, guess, mend, shorten
+from pearl.lint.rules.names import joined
 
 _WHAT = {
     "prose": "is not a step",

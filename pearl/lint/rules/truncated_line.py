@@ -22,7 +22,8 @@ Fix
 import re
 
 from pearl.lang.logical_lines import QUOTES
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, lacks_argument, pattern
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, pattern
+from pearl.lint.rules.names import lacks_argument
 
 # A number alone, or the first letters of a name.
 _STUMP = pattern(r"\W*(?:step\s*)?\d{1,3}\W*|[^\W\d]\w*\s*", re.IGNORECASE)

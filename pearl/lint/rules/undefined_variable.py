@@ -24,23 +24,11 @@ Fix
 import re
 
 from pearl.lang.ast import DOCUMENT, Ref
+from pearl.lang.diagnostics import Diagnostic, Edit, Fix
+from pearl.lang.source import Span
 from pearl.lang.text import free_name, pattern
-from pearl.lint.rules.base import (
-    ERROR,
-    NEAREST,
-    Diagnostic,
-    Edit,
-    Findings,
-    Fix,
-    PlanView,
-    Rule,
-    Span,
-    alike,
-    differs_little,
-    guess,
-    mend,
-    resembling,
-)
+from pearl.lint.rules.base import ERROR, NEAREST, Findings, PlanView, Rule, guess, mend
+from pearl.lint.rules.names import alike, differs_little, resembling
 
 _IDENTIFIER = pattern(r".|\w*(?:[_\d]|[^\W\d_A-Z][A-Z])\w*")
 """A name that cannot be an ordinary word."""

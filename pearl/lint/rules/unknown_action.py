@@ -21,23 +21,12 @@ Fix
 from collections.abc import Collection
 from dataclasses import replace
 
-from pearl.lang.ast import Plan
+from pearl.lang.ast import Action, Broken, Plan, Step
 from pearl.lang.library import builtins, library_actions, library_source
 from pearl.lang.source import shipped_actions
 from pearl.lint.rules import bad_name
-from pearl.lint.rules.base import (
-    ERROR,
-    Action,
-    Broken,
-    Diagnostic,
-    Findings,
-    PlanView,
-    Rule,
-    Step,
-    closest,
-    mend,
-    pattern,
-)
+from pearl.lint.rules.base import ERROR, Diagnostic, Findings, PlanView, Rule, mend, pattern
+from pearl.lint.rules.names import closest
 
 MOST = 100_000
 """The most names that an unknown one is compared with; fewer if many are unknown."""

@@ -27,22 +27,8 @@ from collections.abc import Sequence
 from pearl.lang.ast import DOCUMENT, Ref, Template
 from pearl.lang.diagnostics import Diagnostic
 from pearl.lang.text import pattern
-from pearl.lint.rules.base import (
-    CALLED,
-    ERROR,
-    PART,
-    Broken,
-    Findings,
-    PlanView,
-    Rule,
-    Span,
-    alike,
-    guess,
-    joined,
-    meant,
-    part_of,
-    resembling,
-)
+from pearl.lint.rules.base import ERROR, Broken, Findings, PlanView, Rule, Span, guess
+from pearl.lint.rules.names import CALLED, PART, alike, joined, meant, part_of, resembling
 
 _WORDS = pattern(r"\\.|\{(?P<words>\s*+[^\W\d]\w*+(?>(?:[ \t-]++\w++)+)\s*+)\}")
 """Several words in braces, or an escaped character, in a text."""

@@ -18,21 +18,8 @@ Fix
 """
 
 from pearl.lang.text import FUNCTION_WORDS, pattern, shorten
-from pearl.lint.rules.base import (
-    CALLED,
-    DOCUMENT,
-    ERROR,
-    Broken,
-    Diagnostic,
-    Rule,
-    bad_name_above,
-    guess,
-    joined,
-    names_above,
-    near_above,
-    nearest,
-    trimmed,
-)
+from pearl.lint.rules.base import DOCUMENT, ERROR, Broken, Diagnostic, Rule, guess, trimmed
+from pearl.lint.rules.names import CALLED, bad_name_above, joined, names_above, near_above, nearest
 
 _NO_COMMA = "Two arguments have no comma between them."
 _JOINING = frozenset("all any both and or + & | / -".split())
@@ -63,6 +50,8 @@ def explain(broken: Broken) -> Diagnostic | None:
     known, names, nearby = words.split(), names_above(broken), near_above(broken, words)
     close = joined(words, nearby) or _moded(known, names)
     closest = f"Closest: {', '.join(close)}. " if close else ""
+    wrong = f"{shorten(words)} is no reference."
+    quote = f'If you mean the words, write "{shorten(words)}".'
     if len(known) > 1 and names.issuperset(known):
         # It is not known whether one name is meant or several.
         commas = None if close else guess(span, ", ".join(known), "put in commas")
@@ -74,23 +63,12 @@ def explain(broken: Broken) -> Diagnostic | None:
         return RULE(span, _NO_COMMA, help=help)
     if close:
         fix = guess(span, close[0]) if len(close) == 1 else None
-        return RULE(
-            span,
-            f"{shorten(words)} is no reference.",
-            help=closest.strip()
-            if fix
-            else f'{closest}If you mean the words, write "{shorten(words)}".',
-            data={"text": words, "candidates": close},
-            fix=fix,
-        )
+        help = closest.strip() if fix else closest + quote
+        return RULE(span, wrong, help=help, data={"text": words, "candidates": close}, fix=fix)
     listed = [word for word in known if word.lower() not in _JOINING]
     if listed and names.issuperset(listed):
-        return RULE(
-            span,
-            f"{shorten(words)} is no reference.",
-            help="A reference is one name: give each by itself, or join them in a step.",
-            data={"text": words},
-        )
+        help = "A reference is one name: give each by itself, or join them in a step."
+        return RULE(span, wrong, help=help, data={"text": words})
     if named := bad_name_above(RULE, broken, span):
         return named
     # A name with the same words in another order may be meant, or a name among the words.
@@ -100,13 +78,8 @@ def explain(broken: Broken) -> Diagnostic | None:
     if closed and "\n" not in words and DOCUMENT not in known and not meant:
         quoted = words.replace("\\", "\\\\")
         fix = guess(span, f'"{quoted}"', "quote the words")
-    return RULE(
-        span,
-        f"{shorten(words)} is not quoted.",
-        help=f'{closest}If you mean the words, write "{shorten(words)}".',
-        data={"text": words},
-        fix=fix,
-    )
+    wrong = f"{shorten(words)} is not quoted."
+    return RULE(span, wrong, help=closest + quote, data={"text": words}, fix=fix)
 
 
 def _among(known: list[str], nearby: list[str]) -> list[str]:

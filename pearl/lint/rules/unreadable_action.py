@@ -27,7 +27,8 @@ import re
 
 from pearl.lang.library import METADATA
 from pearl.lang.values import TYPES
-from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, no_key, shorten
+from pearl.lint.rules.base import ERROR, Broken, Diagnostic, Rule, Span, shorten
+from pearl.lint.rules.names import no_key
 
 
 def explain(broken: Broken) -> Diagnostic | None:

@@ -26,7 +26,8 @@ import re
 from collections.abc import Sequence
 
 from pearl.lang.graph import needed
-from pearl.lint.rules.base import DOCUMENT, WARNING, Findings, PlanView, Rule, alike, resembling
+from pearl.lint.rules.base import DOCUMENT, WARNING, Findings, PlanView, Rule
+from pearl.lint.rules.names import alike, resembling
 from pearl.lint.rules.quoted_variable import quotations
 
 # The most undefined names that are compared with the unused steps.

@@ -17,20 +17,9 @@ Fix
     and takes it from one that does not; otherwise none.
 """
 
+from pearl.lang.ast import DOCUMENT, Action, Ref, Step
 from pearl.lang.text import counted
-from pearl.lint.rules.base import (
-    DOCUMENT,
-    ERROR,
-    Action,
-    Findings,
-    Fix,
-    PlanView,
-    Ref,
-    Rule,
-    Span,
-    Step,
-    guess,
-)
+from pearl.lint.rules.base import ERROR, Findings, Fix, PlanView, Rule, Span, guess
 
 
 def check(view: PlanView) -> Findings:
