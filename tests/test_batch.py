@@ -363,6 +363,12 @@ def test_equal_numbers_are_one(serve: Any):
     assert [(*case[:2], said) for case, said in zip(EQUAL, judged, strict=True)] == EQUAL
 
 
+def test_the_end_is_one_line_of_progress_where_there_is_no_terminal():
+    write(*(question(str(at)) for at in range(9)))
+    done = batch("--model", "offline")
+    assert (done.code, done.err.count("9 of 9 done, 0 running")) == (0, 1)
+
+
 def test_a_plan_of_a_row_calls_the_library_that_its_head_names():
     plan = '# library: letters\n1. last = LETTER_AT("winch", "last")\n'
     write(question("q", plan=plan))

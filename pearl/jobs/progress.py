@@ -90,13 +90,14 @@ def bar(
 
 
 def lines() -> Callable[..., None]:
-    """A function as `bar` yields one, which writes the description every `LINE_EVERY` seconds."""
-    last = time.monotonic()
+    """A function as `bar` yields one, which writes the description every `LINE_EVERY` seconds, and
+    one that is new at once, if it is told to."""
+    last, written = time.monotonic(), ""
 
     def update(*, description: str = "", at_once: bool = False, **_: object) -> None:
-        nonlocal last
-        if time.monotonic() - last >= LINE_EVERY or at_once:
-            last = time.monotonic()
+        nonlocal last, written
+        if time.monotonic() - last >= LINE_EVERY or (at_once and description != written):
+            last, written = time.monotonic(), description
             # The work goes on where nobody reads of it any more.
             with suppress(OSError):
                 sys.stderr.write(f"{description}\n")
