@@ -299,12 +299,14 @@ class PearlStrategy:
     async def next(self, run: Run) -> Steps:
         if self.document is not None:
             check_fits(run.question, self.document, self.library, self.caller.context)
+        documents = tuple(self.document.documents) if self.document else ()
         write = WritePlan(
             run.question,
             self.library,
             self.demonstrations,
             self.options,
-            documents=document_names(self.document),
+            # A single document is called CTX alone.
+            documents=documents if len(documents) > 1 else (),
         )
         planned = await write_plan(narrowed(write, self.shown), self.caller)
         written = planned.plan
@@ -328,12 +330,6 @@ def check_fits(question: str, document: Source, library: Library, context: Conte
     except ContextError as error:
         failure = StepFailure(error.step, "context", str(error))
         raise RunError(f"No plan can run: {error}", (failure,)) from None
-
-
-def document_names(document: Source | None) -> tuple[str, ...]:
-    """The names of the documents in a source that holds several; empty where it holds one."""
-    names = tuple(document.documents) if document else ()
-    return names if len(names) > 1 else ()
 
 
 def rewritten(plan: Plan, library: Library, passes: tuple[str, ...], journal: Journal) -> Plan:
