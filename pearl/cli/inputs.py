@@ -108,23 +108,14 @@ def _read(path: str, refused: Callable[[UnreadableError], object]) -> Iterator[I
                     refused(UnreadableError(str(error), name))
             return
         source = read_source(path, "library" if path.endswith(".actions") else "plan")
-        if path.endswith(".plan") and _is_library(source.text):
+        is_library = path.endswith(".actions") or _is_library(source.text)
+        if path.endswith(".plan") and is_library:
             raise InputError(f"{path} is an action library: save it as {path[:-4]}actions.")
-        item = Input(source, kind_of(source))
-        if item.kind is TextKind.LIBRARY and not parse_library(source).broken:
+        if is_library and not parse_library(source).broken:
             library_actions(source)  # Raises for a text of comments only, as loading it would.
-        yield item
+        yield Input(source, TextKind.LIBRARY if is_library else TextKind.PLAN)
     except InputError as error:
         refused(UnreadableError(str(error), path))
-
-
-def kind_of(source: Source) -> TextKind:
-    """Whether a text is a plan or a library, by its name's ending, or else by its lines."""
-    if source.name.endswith(".plan"):
-        return TextKind.PLAN
-    if source.name.endswith(".actions"):
-        return TextKind.LIBRARY
-    return TextKind.LIBRARY if _is_library(source.text) else TextKind.PLAN
 
 
 def _is_library(text: str) -> bool:

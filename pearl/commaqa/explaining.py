@@ -304,7 +304,8 @@ def chosen_programs(explained: Sequence[tuple[str, Sequence[Moves]]]) -> list[Mo
         explained: for each of at least one question, its text with holes, and at least one possible
             program.
     """
-    coarse, fine = _Problem(explained, _asked), _Problem(explained, _asked_how)
+    coarse = _Problem(explained, _asked)
+    fine = _Problem(explained, lambda move: (_asked(move), move.mode, move.then))
     ends = (coarse.shortened(start) for start in coarse.starts())
     best = fine.shortened(min(ends, key=lambda end: end.length).chosen)
     return [ways[int(at)] for (_, ways), at in zip(explained, best.chosen, strict=True)]
@@ -318,11 +319,6 @@ def _asked(move: Move) -> Hashable:
         for one in move.arguments
     )
     return move.form, of
-
-
-def _asked_how(move: Move) -> Hashable:
-    """A hop's question, mode and transformations."""
-    return _asked(move), move.mode, move.then
 
 
 def _pieces(moves: Moves, piece: Callable[[Move], Hashable]) -> Iterator[tuple[Hashable, int]]:
