@@ -262,9 +262,7 @@ def span(low: float | None, high: float | None) -> str:
 
 def signed_span(low: float | None, high: float | None) -> str:
     """An interval of a difference of shares in percentage points, ``−0.9 to +5.4``."""
-    if low is None or high is None:
-        return NONE
-    return f"{_signed(100 * low)} to {_signed(100 * high)}"
+    return NONE if low is None or high is None else f"{_signed(100 * low)} to {_signed(100 * high)}"
 
 
 def number(value: float | None, digits: int = 0) -> str:

@@ -342,9 +342,7 @@ async def retrieve_and_read(
     if any(example.document.find(part) for part in parts if len(part.split()) > _HEADING):
         # A sentence of the document counts as a quote, as the model saw only passages.
         outcome = replace(outcome, measures={**outcome.measures, "grounded": 1.0})
-    if example.options:
-        return outcome
-    return replace(outcome, answer=conclusion(finished.text))
+    return outcome if example.options else replace(outcome, answer=conclusion(finished.text))
 
 
 def retrieving(shared: EvaluationContext) -> Library:
