@@ -175,6 +175,8 @@ def _paragraphs(text: str) -> tuple[Paragraph, ...]:
     paragraphs: list[Paragraph] = []
     titles: list[tuple[int, str]] = []
     for start, end in blocks(text, BETWEEN):
+        # Before later documents, `BETWEEN` has taken it with the white space.
+        start += text.startswith(START, start)
         while heading := _HEADING.match(text, start, end):
             # The name of one of several documents is the outermost title of its paragraphs.
             level = 0 if text[start - 1 : start] == START else len(heading[1])
