@@ -248,16 +248,17 @@ def diff(first: str, second: str, options: Options) -> None:
     from pearl.report.document import percent
     from pearl.store.history import find_run
     from pearl.store.totals import totals
-    from pearl.viewer.job_page import compare, outcome
+    from pearl.viewer.job_page import COMPARED, compare, outcome
 
     with open_existing(options.store) as engine:
         place = options.store or "the store"
         runs = [find_run(engine, name, place, time.time()) for name in (first, second)]
         for run in runs:
             if run.kind not in ("batch", "eval"):
+                beside = ", and pearl view shows two side by side" if run.kind in COMPARED else ""
                 raise InputError(
                     f"{run.name} is no batch and no evaluation: pearl runs show {run.name} shows "
-                    "it."
+                    f"it{beside}."
                 )
         if runs[0].kind != runs[1].kind:
             raise InputError(f"{runs[0].name} and {runs[1].name}: compare runs of one kind.")
