@@ -209,7 +209,7 @@ def _print_run(
         if len(failed) > 20:
             click.echo(f"  and {len(failed) - 20} more: --json has them all")
     for entry in entries:
-        if entry.path in ("run", "notice", "marks", "failed"):
+        if entry.path in ("run", "notice", "notice/endpoint", "marks", "failed"):
             continue
         mark = ("cached" if entry.kept else "") if entry.status == "done" else entry.status
         value = entry.cause or one_line(_in_words(entry.value))
@@ -231,7 +231,9 @@ def _result(row: dict[str, Any], decided: Mapping[str, Any]) -> Iterator[tuple[s
         "answer": shorten(item.answer, 300),
         "verdict": f"{item.scored}{gold}" if item.verdict else "",
         "remarks": item.remarks,
-        "notice": decided.get("notice", ""),
+        "notice": " ".join(
+            decided[path] for path in ("notice/endpoint", "notice") if path in decided
+        ),
         "failed": decided.get("failed") or (row.get("error") or {}).get("message", ""),
     }
     yield from ((key, text) for key, text in every.items() if text)
