@@ -21,7 +21,8 @@ from pearl.lang.source import Source
 from pearl.lang.text import counted, one_line, printable, shorten
 from pearl.lang.values import Pairs, Value, as_text, from_json
 from pearl.models.base import Model, ModelError, Reply, Usage
-from pearl.models.routing import readers_of
+from pearl.models.constraints import forms_taken
+from pearl.models.routing import members, readers_of
 from pearl.prompts.calls import MapAnswer, first_alike, letter
 from pearl.runtime.binding import value_of
 from pearl.runtime.calls import (
@@ -401,10 +402,15 @@ async def answer(
     guessed = is_guess(model, _values_read(finished, entries), option)
     quotes = quotes_behind(finished, entries, document)
     lacks = find_lacks(question, text, quotes, model, document)
-    general = (model.notice, learned_window(model.identity).notice, prepared.notice)
-    notices = _notices(entries, lacks if quotes else (), guessed=guessed)
-    if notice := " ".join(filter(None, (*general, *notices))):
-        journal.decide("notice", notice)
+    # What an endpoint takes says nothing of the answer, and stands apart on the run's page.
+    endpoint = [forms_taken(each).notice for each in members(model)]
+    about = [each.notice for each in members(model) if each.notice not in endpoint]
+    about += (prepared.notice, *_notices(entries, lacks if quotes else (), guessed=guessed))
+    endpoint.append(learned_window(model.identity).notice)
+    said = [" ".join(dict.fromkeys(filter(None, notices))) for notices in (endpoint, about)]
+    for path, notice in zip(("notice/endpoint", "notice"), said, strict=True):
+        if notice:
+            journal.decide(path, notice)
     result = Answer(
         question=question,
         text=text,
@@ -415,7 +421,7 @@ async def answer(
         guessed=guessed,
         run=journal.name,
         model=model.name,
-        notice=notice,
+        notice=" ".join(filter(None, said)),
         calls=len(calls),
         kept=sum(entry.kept for entry in calls),
         usage=sum((entry.usage for entry in calls), Usage()),

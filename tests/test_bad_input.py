@@ -142,6 +142,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "30d (a month)", ["cache", "prune", "--older-than", "1m", "--store", "two.db"]),
     (2, "no replies to export", ["cache", "export", "--store", "two.db"]),
     (2, "is no batch", ["runs", "diff", "last", "last", "--store", "two.db"]),
+    (2, "pearl view shows two side", ["runs", "diff", "last", "last", "--store", "two.db"]),
     (2, "is no tag", ["runs", "tag", "last", "", "--store", "two.db"]),
     (2, "There is no store at nowhere.db", ["view", "--store", "nowhere.db"]),
     (2, "nowhere is no folder", ["view", "--store", "two.db", "--documents", "nowhere"]),

@@ -916,6 +916,18 @@ def test_what_an_action_s_own_plan_cannot_read_is_said_before_anything_is_sent(
     assert "Use --context retrieve or a model" in said
 
 
+def test_an_estimate_counts_each_document_once():
+    Path("more").mkdir()
+    for name in ("a.txt", "b.txt", "more/c.txt", "more/d.txt"):
+        Path(name).write_text(f"{STORY}\n{name}\n", encoding="utf-8")
+    named = ({"document": "a.txt"}, {"documents": ["a.txt", "b.txt"]}, {"document": "more"})
+    several = ({"documents": ["./b.txt", "more/c.txt"]}, {"documents": ["b.txt", "more"]})
+    rows = [*named, *several, {"document": STORY}, {"document": STORY}]
+    write(*({"id": str(at), "question": "Who?", **row} for at, row in enumerate(rows)))
+    told = call("estimate", "q.jsonl", "--model", "offline").out
+    assert "questions  7 on 6 documents\n" in told
+
+
 EACH_DOCUMENT = """\
 1. d = DOCUMENTS(CTX)
 2. a = FIND_EVENT(each d, "it")

@@ -897,6 +897,24 @@ def test_retrieve_gives_the_passages_that_bear_on_the_arguments():
     assert [quote.text for quote in quotes] == [FACTS[3], FACTS[77]]
 
 
+@pytest.mark.parametrize("policy", ["chunk", "retrieve"])
+@pytest.mark.parametrize("tokens", range(700, 1900, 240))
+def test_a_prompt_says_of_which_of_several_documents_each_text_is(policy: str, tokens: int):
+    paragraphs = story().text.split("\n\n")
+    told = {"first of two.txt": paragraphs[:55], "second.txt": paragraphs[55:]}
+    for name, texts in told.items():
+        Path(name).write_text("\n\n".join(texts))
+    both = read_documents([*told])
+    plan = 'a = FIND_CHARACTER(CTX, "keeps lamp") : who keeps one'
+    _, model, _ = run(plan, window(tokens, policy), both)
+    for text in (one.call.document.text for one in model.asked if one.call.document):
+        name = ""
+        for piece in filter(None, re.split(r"\n\n|\x1c# ", text)):
+            name = piece if piece in told else name
+            assert piece in (name, *told.get(name, ())) or "characters left out" in piece
+        assert all(text.count(f"# {name}") <= 1 for name in told)
+
+
 def test_every_item_gets_passages_of_its_own():
     plan = """
     who = UNIQUE(["boat", "clock"]) : things

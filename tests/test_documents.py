@@ -31,6 +31,7 @@ from pearl.prompts.render import document_block, render
 from pearl.retrieval import converters as documents
 from pearl.retrieval import text_cache
 from pearl.retrieval.converters import read_document, read_documents
+from pearl.retrieval.retriever import DocumentRetriever
 from pearl.runtime.evidence import evidence, evidence_key
 from tests.growth import assert_linear
 from tests.server import Serve
@@ -727,6 +728,14 @@ def test_the_mark_between_documents_is_in_no_prompt(two: tuple[str, str]):
     block = document_block(read_documents(two))
     assert block.count("# lease.txt") == block.count("# a.letter.md") == 1
     assert START not in block
+
+
+def test_a_passage_of_each_document_has_its_name_as_title(two: tuple[str, str]):
+    found = DocumentRetriever(read_documents(two)).search("deposit", 9)
+    assert {(one.title, one.text) for one in found} == {
+        ("lease.txt", LEASE),
+        ("a.letter.md / Letter", PAID),
+    }
 
 
 def test_a_document_that_a_plan_names_and_is_not_there(two: tuple[str, str]):

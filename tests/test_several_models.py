@@ -181,7 +181,13 @@ def test_of_two_models_the_one_is_held_that_takes_a_grammar(
     assert sent.count((True, "large")) == 2  # The proof, and the plan.
     assert (False, "large") not in sent
     assert sent.count((True, "right")) == 1  # The proof alone, which it refused.
-    assert "found no grammar that the endpoint keeps replies to" in result.json["notice"]
+    found = "found no grammar that the endpoint keeps replies to"
+    assert found in result.json["notice"]
+    assert found in call("runs", "show", "last", "--store", "s.db").out
+    page = str(tmp_path / "run.html")
+    assert call("runs", "show", "last", "--store", "s.db", "--html", page).code == 0
+    before, decided = Path(page).read_text(encoding="utf-8").split("What else was decided", 1)
+    assert (found in before, found in decided) == (False, True)
 
 
 def test_a_call_is_kept_for_the_model_that_answered_it(serve: Serve, tmp_path: Path):

@@ -209,7 +209,7 @@ def _print_run(
         if len(failed) > 20:
             click.echo(f"  and {len(failed) - 20} more: --json has them all")
     for entry in entries:
-        if entry.path in ("run", "notice", "marks", "failed"):
+        if entry.path in ("run", "notice", "notice/endpoint", "marks", "failed"):
             continue
         mark = ("cached" if entry.kept else "") if entry.status == "done" else entry.status
         value = entry.cause or one_line(_in_words(entry.value))
@@ -231,7 +231,9 @@ def _result(row: dict[str, Any], decided: Mapping[str, Any]) -> Iterator[tuple[s
         "answer": shorten(item.answer, 300),
         "verdict": f"{item.scored}{gold}" if item.verdict else "",
         "remarks": item.remarks,
-        "notice": decided.get("notice", ""),
+        "notice": " ".join(
+            decided[path] for path in ("notice/endpoint", "notice") if path in decided
+        ),
         "failed": decided.get("failed") or (row.get("error") or {}).get("message", ""),
     }
     yield from ((key, text) for key, text in every.items() if text)
@@ -248,16 +250,17 @@ def diff(first: str, second: str, options: Options) -> None:
     from pearl.report.document import percent
     from pearl.store.history import find_run
     from pearl.store.totals import totals
-    from pearl.viewer.job_page import compare, outcome
+    from pearl.viewer.job_page import COMPARED, compare, outcome
 
     with open_existing(options.store) as engine:
         place = options.store or "the store"
         runs = [find_run(engine, name, place, time.time()) for name in (first, second)]
         for run in runs:
             if run.kind not in ("batch", "eval"):
+                beside = ", and pearl view shows two side by side" if run.kind in COMPARED else ""
                 raise InputError(
                     f"{run.name} is no batch and no evaluation: pearl runs show {run.name} shows "
-                    "it."
+                    f"it{beside}."
                 )
         if runs[0].kind != runs[1].kind:
             raise InputError(f"{runs[0].name} and {runs[1].name}: compare runs of one kind.")

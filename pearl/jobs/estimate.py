@@ -9,13 +9,14 @@ that a question may take are counted.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pearl.jobs.batch import Setup, answer_row
-from pearl.jobs.question_file import Question, QuestionIndex, QuestionTask
+from pearl.jobs.question_file import INLINE, Question, QuestionIndex, QuestionTask
 from pearl.lang.ast import Builtin, Function, Literal, Plan, Solver, SubPlan, mapped, step_refs
 from pearl.lang.builtins import FUNCTIONS, BuiltinError, Given, read_label
 from pearl.lang.graph import reads_document
@@ -31,6 +32,7 @@ from pearl.models.routing import members, planner_of, readers_of
 from pearl.models.tokens import FREE, Prices, dollars
 from pearl.prompts.calls import Call, MapAnswer, WritePlan
 from pearl.prompts.render import render
+from pearl.retrieval.converters import files_of
 from pearl.runtime.binding import BindError, value_of
 from pearl.runtime.calls import PROVE, Journal, calls_made
 from pearl.runtime.context import Context
@@ -313,9 +315,13 @@ def estimate(
             mean = mean_seconds(store, each.name, alone=alone)
             if mean is not None:
                 means[each.name] = mean
+    documents = {place.document for place in index.places if place.document.startswith(INLINE)}
+    # A row may name several documents, or a folder of them.
+    paths = filter(os.path.exists, map(str, index.files))
+    documents.update(file for path in paths for file in files_of(path))
     return Estimate(
         len(index.places),
-        len({place.document for place in index.places}),
+        len(documents),
         prepared.spec.name,
         share,
         Usage(share.planned * (writing + 30), share.planned * PLANNED),

@@ -26,7 +26,14 @@ from pearl.retrieval.terms import (
     with_neighbours,
     words,
 )
-from pearl.retrieval.text_splitter import BETWEEN, SENTENCE, SPACE, break_points, spans
+from pearl.retrieval.text_splitter import (
+    BETWEEN,
+    SENTENCE,
+    SPACE,
+    break_points,
+    names_above,
+    spans,
+)
 
 _EQUAL = 1e-5
 """The share by which two scores may differ and count as equal: sums of the same terms in another
@@ -175,6 +182,8 @@ def _paragraphs(text: str) -> tuple[Paragraph, ...]:
     paragraphs: list[Paragraph] = []
     titles: list[tuple[int, str]] = []
     for start, end in blocks(text, BETWEEN):
+        # Before later documents, `BETWEEN` has taken it with the white space.
+        start += text.startswith(START, start)
         while heading := _HEADING.match(text, start, end):
             # The name of one of several documents is the outermost title of its paragraphs.
             level = 0 if text[start - 1 : start] == START else len(heading[1])
@@ -210,7 +219,8 @@ class Excerpt:
     """What is left of a document.
 
     Args:
-        text: the passages in document order, with a mark where text is left out.
+        text: the passages in document order, with a mark where text is left out, and below it the
+            name of the document, where that is another one of several.
         passages: how many were chosen.
         of: how many there are.
         bearing: how many are relevant to the step; where it is 0, the first ones were chosen.
@@ -247,27 +257,31 @@ def choose_passages(
     scores = with_neighbours(weights.scores(query))
     order = sorted(range(len(passages)), key=lambda at: -scores[at])
     bearing = [at for at in order if scores[at] > 0]
-    sizes = _sizes(text, count, length)
+    sizes, names = _sizes(text, count, length), _names(text, length)
     mark = count(_mark(len(text)))
     chosen: list[int] = []
+    named = {""}
     spare = room - mark
     for at in bearing or order:
-        if sizes[at] + mark <= spare:
+        size = sizes[at] + mark + (0 if names[at] in named else count(names[at]))
+        if size <= spare:
             chosen.append(at)
-            spare -= sizes[at] + mark
+            named.add(names[at])
+            spare -= size
     # The joined text may take a few more tokens than its pieces.
-    while chosen and count(_joined(text, passages, chosen)) > room:
+    while chosen and count(_joined(text, passages, chosen, names)) > room:
         chosen.pop()
     if not chosen:
         return None
     characters = sum(passages[at].end - passages[at].start for at in chosen)
-    joined = _joined(text, passages, chosen)
+    joined = _joined(text, passages, chosen, names)
     return Excerpt(joined, len(chosen), len(order), len(bearing), characters)
 
 
 def smallest_excerpt(text: str, count: Callable[[str], int]) -> int:
-    """The tokens of the shortest passage, with a mark on either side."""
-    return min(_sizes(text, count)) + 2 * count(_mark(len(text)))
+    """The tokens of the shortest passage, with its document's name and a mark on either side."""
+    named = zip(_sizes(text, count), map(count, _names(text)), strict=True)
+    return min(map(sum, named)) + 2 * count(_mark(len(text)))
 
 
 def choose_paragraphs(
@@ -320,8 +334,16 @@ def _sizes(text: str, count: Callable[[str], int], length: int = _PASSAGE) -> tu
     return tuple(count(text[start:end]) for start, end in _passage_index(text, length)[0])
 
 
-def _joined(text: str, passages: Sequence[Span], chosen: Sequence[int]) -> str:
-    """Passages in document order; those that stand side by side stay one text."""
+@lru_cache(maxsize=8)
+def _names(text: str, length: int = _PASSAGE) -> tuple[str, ...]:
+    return tuple(names_above(text, _passage_index(text, length)[0]))
+
+
+def _joined(
+    text: str, passages: Sequence[Span], chosen: Sequence[int], names: Sequence[str]
+) -> str:
+    """Passages in document order; those that stand side by side stay one text, and those of another
+    document than the ones before have its name above them."""
     pieces: list[str] = []
     end = 0
     for _, run in groupby(enumerate(sorted(chosen)), key=lambda place: place[1] - place[0]):
@@ -329,6 +351,8 @@ def _joined(text: str, passages: Sequence[Span], chosen: Sequence[int]) -> str:
         start = passages[places[0]].start
         if start > end:
             pieces.append(_mark(start - end))
+            if text.find(START, end, start) >= 0:
+                pieces.append(names[places[0]])
         end = passages[places[-1]].end
         pieces.append(text[start:end])
     if end < len(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import takewhile
@@ -13,7 +13,7 @@ from math import ceil
 
 from pearl.lang.ast import DOCUMENT
 from pearl.lang.builtins import MOST, label, read_label, read_name
-from pearl.lang.source import Source, Span
+from pearl.lang.source import START, Source, Span
 
 BETWEEN = re.compile(r"\n[^\S\n]*\n\s*")
 SENTENCE = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？][”’」』）]*")
@@ -28,8 +28,10 @@ _BREAKS = (
 )
 """Where a text may be cut, the best places first."""
 
-_AT_HEADING = re.compile(r"^#{1,6} [^\n]*\n\s*\Z", re.MULTILINE)
-"""A heading of Markdown at the end of a text."""
+_AT_HEADING = re.compile(rf"^{START}?#{{1,6}} [^\n]*\n\s*\Z", re.MULTILINE)
+"""A heading of Markdown, or a document's name, at the end of a text."""
+
+_NAME = re.compile(rf"{START}# [^\n]*\n\n")
 
 
 def break_points(text: str, cuts: Iterable[re.Pattern[str]], start: int, end: int) -> list[int]:
@@ -54,7 +56,9 @@ def spans(text: str, number: int, slack: float = 0.15) -> list[Span]:
     size = len(text) / number
     ends = [0]
     for at in range(1, number):
-        ends.append(max(ends[-1], _break(text, round(at * size), int(size * slack))))
+        end = _break(text, round(at * size), int(size * slack))
+        # The mark before a document's name counts as white space, and stays with the name.
+        ends.append(max(ends[-1], end - text.endswith(START, 0, end)))
     return [Span(start, end) for start, end in zip(ends, [*ends[1:], len(text)], strict=True)]
 
 
@@ -66,6 +70,17 @@ def _break(text: str, target: int, reach: int) -> int:
     # Stream-safe text has at most 30 marks on a character (UAX #15).
     marks = takewhile(unicodedata.combining, text[target : target + 30])
     return target + len(list(marks))
+
+
+def names_above(text: str, pieces: Iterable[Span]) -> Iterator[str]:
+    """For each of a text's pieces, in order, the name of the document that it begins in, as a
+    heading; empty where it begins with that name, or there is only one document."""
+    name = ""
+    for start, end in pieces:
+        yield "" if text.startswith(START, start) else name
+        last = text.rfind(START, start, end)
+        if last >= 0 and (heading := _NAME.match(text, last)):
+            name = heading[0]
 
 
 def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | None:
@@ -82,7 +97,7 @@ def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | Non
     number = ceil(count(text) / room) if room > 0 else MOST + 1
     number = max(number, 1)
     while number <= MOST:
-        if max(count(text[start:end]) for start, end in spans(text, number)) <= room:
+        if max(map(count, _part_texts(text, number))) <= room:
             return number
         number += 1 + number // 16
     return None
@@ -116,10 +131,19 @@ def part(document: Source, name: str) -> Source:
     return _parts(document, of)[at - 1]
 
 
+def _part_texts(text: str, number: int) -> list[str]:
+    """A text's parts; one that begins within one of several documents has its name above it."""
+    parts = spans(text, number)
+    return [
+        name + text[slice(*span)]
+        for name, span in zip(names_above(text, parts), parts, strict=True)
+    ]
+
+
 # Many steps read the same parts.
 @lru_cache(maxsize=16)
 def _parts(document: Source, number: int) -> tuple[Source, ...]:
     return tuple(
-        Source(f"{document.name} ({at}/{number})", document.at(span))
-        for at, span in enumerate(spans(document.text, number), 1)
+        Source(f"{document.name} ({at}/{number})", text)
+        for at, text in enumerate(_part_texts(document.text, number), 1)
     )

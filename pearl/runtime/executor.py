@@ -494,7 +494,8 @@ async def _run_prompt(
     # One of several documents is a whole one, of which nothing is omitted; a part is not.
     if document not in (None, frame.document) and not read_name(label or ""):
         share = len(document.text) / max(len(frame.document.text), 1)
-        omitted = round(1 - share, 4)
+        # A name above a part may make it longer than a short document.
+        omitted = max(0.0, round(1 - share, 4))
     arguments = tuple((name, argument.value) for name, argument in inputs)
     long: dict[str, Value] = {}
     # Without a document, even short outputs are named, so that the prompt says what they are of.
