@@ -67,7 +67,6 @@ class Retriever(Protocol):
             The passages, best first, equal ones by their ids; none where the
             query has no word that counts, or k is below 1.
         """
-        ...
 
 
 def passage_texts(passages: Iterable[Passage]) -> list[str]:

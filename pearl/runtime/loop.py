@@ -123,7 +123,6 @@ class Strategy(Protocol):
             RunError: there will be no answer.
             SchemaError: no reply fits its schema, so there will be no answer.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

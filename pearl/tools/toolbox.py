@@ -143,11 +143,9 @@ class Tools(Protocol):
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The tools that may be called, by name."""
-        ...
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
         """Call a tool; a `ToolError` where that fails."""
-        ...
 
 
 Service: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
