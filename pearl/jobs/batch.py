@@ -75,11 +75,8 @@ class Setup:
         return plan_library(Source("plan", plan), self.plans or self.prepared.library)
 
     def digest(self) -> str:
-        """The hash of everything in the setup that may change an answer.
-
-        Raises:
-            InputError: the strategy embeds, and the embedding of the environment cannot be used.
-        """
+        """The hash of everything in the setup that may change an answer; an `InputError` where the
+        strategy embeds, and the embedding of the environment cannot be used."""
         prepared, spec = self.prepared, self.prepared.spec
         shown = [[demo.question, demo.plan] for demo in prepared.demonstrations]
         fitting = [self.context.policy, self.context.window, self.context.reply]

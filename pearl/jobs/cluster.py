@@ -187,11 +187,8 @@ class ClusterRun:
         self._progress.tell()
 
     async def _watch(self, client: Client) -> None:
-        """Watch that there are workers.
-
-        Raises:
-            ModelError: there has been no worker for `PATIENCE` seconds.
-        """
+        """Watch that there are workers; a `ModelError` where there has been none for `PATIENCE`
+        seconds."""
         seen = time.monotonic()
         while time.monotonic() - seen < PATIENCE:
             await asyncio.sleep(PATIENCE / 10)

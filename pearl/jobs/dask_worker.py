@@ -112,11 +112,8 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
             self._chunks[key].cancel()
 
     def do(self, key: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-        """Do a chunk's tasks; ``key`` is Dask's name for the chunk.
-
-        Raises:
-            Reschedule: the chunk was cancelled; Dask gives it to another worker if still wanted.
-        """
+        """Do a chunk's tasks; ``key`` is Dask's name for the chunk. A `Reschedule` where it was
+        cancelled: Dask gives it to another worker if it is still wanted."""
         # Under the lock, as `teardown` cancels only what the loop was given before it closes.
         with self._lock:
             if self._loop is None:

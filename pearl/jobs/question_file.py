@@ -174,11 +174,8 @@ class QuestionIndex:
         return (self.folder / document for document in named)
 
     def questions(self, ids: Iterable[str]) -> Iterator[tuple[QuestionPlace, Question]]:
-        """Read questions again, one at a time.
-
-        Raises:
-            InputError: one has changed since the file was checked, or the file cannot be read.
-        """
+        """Read questions again, one at a time; an `InputError` where one has changed since the file
+        was checked, or the file cannot be read."""
         try:
             file = self.path.open("rb")
         except OSError as error:
@@ -196,21 +193,14 @@ class QuestionIndex:
                 yield place, parse_question(row, name)
 
     def document(self, question: Question) -> Source:
-        """The document of a question.
-
-        Raises:
-            InputError: it cannot be read.
-        """
+        """The document of a question; an `InputError` where it cannot be read."""
         if question.text:
             return Source(f"document of {question.id}", composed(question.text))
         return Source(question.document, read_documents(_within(question.paths, self.folder)).text)
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:
-        """Questions with their documents, each read when it is needed.
-
-        Raises:
-            InputError: a question or document can no longer be read.
-        """
+        """Questions with their documents, each read when it is needed; an `InputError` where one
+        can no longer be read."""
         held: dict[str, Source] = {}
         for place, question in self.questions(ids):
             document = held.pop(place.document, None) or self.document(question)

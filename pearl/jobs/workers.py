@@ -253,11 +253,8 @@ class Tasks(Protocol[T]):
         """The ids of all tasks, in the order to do them in."""
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[T]]:
-        """The tasks of these ids, in their order, each read when it is needed.
-
-        Raises:
-            InputError: a task can no longer be read.
-        """
+        """The tasks of these ids, in their order, each read when it is needed; an `InputError`
+        where one can no longer be read."""
 
 
 Work: TypeAlias = Callable[[Task[Any], Session], Awaitable[dict[str, Any]]]
@@ -312,11 +309,8 @@ class RowsFile:
             raise InputError(_LOCKED.format(path))
 
     def add(self, row: dict[str, Any]) -> None:
-        """Append a row; when this returns, the operating system has it.
-
-        Raises:
-            InputError: it cannot be written; the file is as it was.
-        """
+        """Append a row; when this returns, the operating system has it. An `InputError` where it
+        cannot be written, and the file is as it was."""
         line = line_of(row).encode()
         size = self._file.seek(0, os.SEEK_END)
         try:
@@ -328,12 +322,8 @@ class RowsFile:
             raise unwritable(self._path, error) from None
 
     def close(self, lines: Iterable[str]) -> None:
-        """Replace the file by all lines in their final order.
-
-        Raises:
-            InputError: it cannot be written, or another file has taken its place, which is left
-                unchanged.
-        """
+        """Replace the file by all lines in their final order; an `InputError` where it cannot be
+        written, or another file has taken its place, which is left unchanged."""
         with suppress(OSError):
             if not os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
                 self._file.close()
@@ -356,11 +346,7 @@ _LOCKED = "{} is being written by another job: let that end, or name another fil
 
 
 def refuse_locked(path: str) -> None:
-    """Make sure that no other job writes a file of rows.
-
-    Raises:
-        InputError: one does.
-    """
+    """Make sure that no other job writes a file of rows; an `InputError` where one does."""
     if not os.path.isfile(path):
         # Opening a pipe would wait for its other end.
         return

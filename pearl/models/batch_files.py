@@ -242,11 +242,8 @@ class Lifecycle:
     _left: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def run(self, number: int) -> ProviderBatch:
-        """Continue a batch from its recorded stage until its results are in the folder.
-
-        Raises:
-            ModelError: it cannot go on; the record has the stage that it reached.
-        """
+        """Continue a batch from its recorded stage until its results are in the folder; a
+        `ModelError` where it cannot go on, and the record has the stage that it reached."""
         try:
             record = self.folder.record(number)
             while True:

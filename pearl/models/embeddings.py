@@ -37,13 +37,8 @@ class Embed(Protocol):
         """Everything that decides the vectors; it holds no secret."""
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each of one or more texts, in their order, all of one length.
-
-        Only vectors of one call can be compared.
-
-        Raises:
-            ModelError: the endpoint gave no vectors.
-        """
+        """A vector for each of one or more texts, in their order, all of one length, and a
+        `ModelError` where the endpoint gave none. Only vectors of one call can be compared."""
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:

@@ -56,11 +56,7 @@ def read_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
 
 def reply_of(data: Any, redact: Redact) -> Reply:  # noqa: ANN401 - any JSON
     """The text and usage of a completion, from the JSON of a successful answer, whatever shape it
-    really has.
-
-    Raises:
-        ModelError: it holds no usable text; the error's usage is what was paid all the same.
-    """
+    really has; a `ModelError`, with the usage that was paid, where it holds no usable text."""
     usage = usage_of(_object(data).get("usage"))
     try:
         text, complete = _text(data, redact)

@@ -148,11 +148,8 @@ class Folder:
 
 
 def open_corpus(path: str) -> Corpus | Folder:
-    """A corpus of documents, if the path names a folder or a document; else one of JSON lines.
-
-    Raises:
-        InputError: as `Corpus` and `Folder`.
-    """
+    """A corpus of documents, if the path names a folder or a document; else one of JSON lines. An
+    `InputError` as of `Corpus` and `Folder`."""
     file = Path(path)
     if file.is_dir():
         return Folder(path)

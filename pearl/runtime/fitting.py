@@ -268,11 +268,7 @@ def fit_choice(call: MapAnswer, context: Context) -> tuple[MapAnswer, Decision |
 
 def check_choice(question: str, options: Sequence[str], context: Context) -> None:
     """Check, before anything is paid for, that the prompt that chooses an option has room for the
-    answer: at least half a reply.
-
-    Raises:
-        ContextError: it has no such room.
-    """
+    answer, at least half a reply; a `ContextError` where it has not."""
     call = MapAnswer(question, "", tuple(options))
     if options and context.limit is not None:
         size = context.size(render(call)) + context.free // 2

@@ -259,11 +259,7 @@ def is_trace(source: Source) -> bool:
 
 
 def read_trace(source: Source) -> Trace:
-    """The inverse of `export_trace`.
-
-    Raises:
-        InputError: a value is not JSON.
-    """
+    """The inverse of `export_trace`; an `InputError` where a value is not JSON."""
     replies: dict[str, str] = {}
     values: dict[str, Any] = {}
     evidence: dict[str, list[str]] = {}

@@ -136,11 +136,8 @@ class DisplacedError(StoreError):
 
 
 def check_in_place(engine: Engine) -> None:
-    """Check that a store's file is still where it was opened.
-
-    Raises:
-        DisplacedError: the file was deleted or replaced.
-    """
+    """Check that a store's file is still where it was opened; a `DisplacedError` where it was
+    deleted or replaced."""
     if _OPENED not in engine.get_execution_options():
         return
     path, opened, _ = engine.get_execution_options()[_OPENED]
@@ -326,22 +323,16 @@ def checkpoint(engine: Engine) -> None:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection that only reads, and does not block writers.
-
-    Raises:
-        StoreError: the store cannot be read: it is damaged, or its server is gone.
-    """
+    """A connection that only reads, and does not block writers; a `StoreError` where the store is
+    damaged, or its server is gone."""
     with usable(engine), engine.connect().execution_options(**{_READS: True}) as connection:
         yield connection
 
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """A transaction; its changes are on disk when the block has ended.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
+    """A transaction, whose changes are on disk when the block has ended; a `StoreError` where the
+    store cannot be written."""
     # A new connection would make a file where there is none.
     check_to_write(engine)
     with usable(engine), engine.begin() as connection:
@@ -361,11 +352,8 @@ def starts_with(engine: Engine, column: Column[str], text: str) -> ColumnElement
 
 @contextmanager
 def usable(engine: Engine) -> Iterator[None]:
-    """Turn errors of the database in the block into one line.
-
-    Raises:
-        StoreError: the database is damaged, or its server is gone.
-    """
+    """Turn errors of the database in the block into a `StoreError` of one line: it is damaged, or
+    its server is gone."""
     from sqlalchemy.exc import DBAPIError
 
     try:
@@ -411,11 +399,8 @@ def _migrate(connection: Connection) -> None:
 
 
 def _revision(connection: Connection) -> str | None:
-    """The version of a database's tables, a key of `CHANGES`; None where there are none.
-
-    Raises:
-        InputError: the tables are not Pearl's, of a later version, or incomplete.
-    """
+    """The version of a database's tables, a key of `CHANGES`; None where there are none. An
+    `InputError` where they are not Pearl's, of a later version, or incomplete."""
     from sqlalchemy import inspect
 
     from pearl.store.tables import HEAD, metadata, version

@@ -264,11 +264,7 @@ LONGEST_TAG = 60
 
 
 def as_tags(names: Iterable[str]) -> list[str]:
-    """Tags as they are stored.
-
-    Raises:
-        InputError: one is empty or too long.
-    """
+    """Tags as they are stored; an `InputError` where one is empty or too long."""
     labels = [one_line(storable(name)) for name in names]
     if wrong := [name for name in labels if not 0 < len(name) <= LONGEST_TAG]:
         raise InputError(f'"{wrong[0][:80]}" is no tag: write 1 to {LONGEST_TAG} characters.')
@@ -319,12 +315,8 @@ def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
 
 
 def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
-    """A run by its name, the start of its name, ``last``, or else a tag that no other run has;
-    ``place`` names the store in messages.
-
-    Raises:
-        InputError: no such run, or several.
-    """
+    """A run by its name, the start of its name, ``last``, or else a tag that no other run has; an
+    `InputError`, in which ``place`` names the store, where there is none, or several."""
     last = list_runs(engine, now, 1)
     if not last:
         raise InputError(f"There are no runs in {place}: make one with pearl ask, run or batch.")

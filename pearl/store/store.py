@@ -145,11 +145,8 @@ class Store:
 
 
 def open_store(place: str) -> Store:
-    """Open the store at a file's path or a database's address; it is created if it is missing.
-
-    Raises:
-        InputError: it cannot be used.
-    """
+    """Open the store at a file's path or a database's address, which is created if it is missing;
+    an `InputError` where it cannot be used."""
     return Store(open_database(place), place)
 
 

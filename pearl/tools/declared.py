@@ -365,11 +365,8 @@ def faults_of(declared: Declaration, environment: Mapping[str, str] = os.environ
 
 
 def expand_server(declared: Declaration) -> list[Declaration]:
-    """A list of the tool; for a server, of its tools, for which it is asked.
-
-    Raises:
-        InputError: as `Connection.offered`, or the SDK is not installed.
-    """
+    """A list of the tool; for a server, of its tools, for which it is asked. An `InputError` as of
+    `Connection.offered`, or where the SDK is not installed."""
     if not isinstance(declared.how, McpServer):
         return [declared]
     redact = redaction(os.environ[name].strip() for name in declared.variables)
@@ -393,11 +390,8 @@ _SCHEMAS: Mapping[Type, dict[str, str]] = {
 
 
 def find_entry(name: str) -> InstalledTool:
-    """The function that a package offers under a name in the group ``pearl.tools``.
-
-    Raises:
-        InputError: no package offers it, or `pearl.action` did not wrap it.
-    """
+    """The function that a package offers under a name in the group ``pearl.tools``; an `InputError`
+    where none offers it, or `pearl.action` did not wrap it."""
     function = extension("tools", name)
     if function is None:
         raise InputError(f"no installed package offers {name or 'a tool without a name'}.")
@@ -408,11 +402,7 @@ def find_entry(name: str) -> InstalledTool:
 
 def function_tool(action: Action) -> tuple[Tool, Service]:
     """A tool that a function, as `pearl.action` makes one, carries out, named after it in lower
-    case, and its service.
-
-    Raises:
-        InputError: no tool can be made of it.
-    """
+    case, and its service; an `InputError` where no tool can be made of it."""
     if not isinstance(action.body, Function):
         raise InputError(f"{action.name} is no function: make one with pearl.action.")
     if action.variadic or any(param.name == DOCUMENT for param in action.params):

@@ -124,11 +124,8 @@ class Connection:
         self._ended = ""
 
     def offered(self) -> list[tuple[Tool, Service]]:
-        """The tools that may be called, each with its service.
-
-        Raises:
-            InputError: the server cannot be reached, or a declared tool is missing or not callable.
-        """
+        """The tools that may be called, each with its service; an `InputError` where the server
+        cannot be reached, or a declared tool is missing or not callable."""
         server = self._server
         pairs: list[tuple[Tool, Service]] = []
         try:

@@ -243,12 +243,8 @@ class Toolbox:
         return replace(self)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """Call a tool once, with arguments as `check_arguments` takes them.
-
-        Raises:
-            ToolError: the call failed; nothing was sent where the reason is
-                ``input``, ``address`` or ``budget``.
-        """
+        """Call a tool once, with arguments as `check_arguments` takes them; a `ToolError` where
+        that fails. Nothing was sent where its reason is ``input``, ``address`` or ``budget``."""
         tool = self.tools.get(name)
         if tool is None:
             message = f"There is no tool {name[:60]}: use {', '.join(self.tools)}."
@@ -426,11 +422,8 @@ def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_
 
 
 def arguments_of(value: Value) -> Mapping[str, Any]:
-    """A call's arguments from a step's value: pairs, a list of lists of two, or JSON in a text.
-
-    Raises:
-        ToolError: the value is none of these.
-    """
+    """A call's arguments from a step's value: pairs, a list of lists of two, or JSON in a text; a
+    `ToolError` where it is none of these."""
     match value:
         case Pairs():
             return {as_text(key): to_json(item) for key, item in value}

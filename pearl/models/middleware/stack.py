@@ -96,11 +96,8 @@ class EngineLimits:
 
 
 def check_priced(limits: EngineLimits, model: Model, prices: Prices) -> None:
-    """Make sure that a limit of the cost can be kept.
-
-    Raises:
-        InputError: the price of a model is not known.
-    """
+    """Make sure that a limit of the cost can be kept; an `InputError` where the price of a model is
+    not known."""
     unpriced = [each.name for each in members(model) if prices.get(each.name) is None]
     if limits.max_cost is not None and unpriced:
         raise InputError(
