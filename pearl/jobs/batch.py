@@ -137,17 +137,8 @@ def make_setup(
 
 
 async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -> dict[str, Any]:
-    """Answer one question.
-
-    Args:
-        setup: how to answer.
-        task: the question and its document.
-        session: the model in its layers, and the question's journal.
-
-    Returns:
-        The row of the output, as JSON data. A question without an answer has
-        an error in its row, and counts as wrong.
-    """
+    """Answer one question, and give its row of the output, as JSON data. A question without an
+    answer has an error in its row, and counts as wrong."""
     question, document, prepared = task.payload.question, task.payload.document, setup.prepared
     session = replace(session, examples=setup.examples)
     library = setup.plan_library(question.plan)
@@ -208,17 +199,8 @@ def _row(question: Question, status: str, correct: bool | None) -> dict[str, Any
 
 
 def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
-    """Answering a file of questions.
-
-    Args:
-        index: the file.
-        output: the file of answers.
-        setup: how to answer.
-
-    Raises:
-        InputError: the output would overwrite the questions or a document, or the tools cannot be
-            used.
-    """
+    """Answering a file of questions, into a file of answers; an `InputError` where that would
+    overwrite the questions or a document, or the tools cannot be used."""
     if setup.tools:
         from pearl.tools.declared import check_tools
 

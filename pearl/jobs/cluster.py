@@ -73,11 +73,7 @@ class ClusterRun:
         self._telling: asyncio.Task[None] | None = None
 
     def stop(self, error: ModelError) -> bool:
-        """Make no further calls; those under way go on.
-
-        Returns:
-            Whether calls may be under way.
-        """
+        """Make no further calls, while those under way go on; gives whether there may be any."""
         if self._stopped is None:
             self._stopped = error
             if self._client is not None:

@@ -343,16 +343,8 @@ def _document_problems(
     progress: Callable[[int, int], None],
     stopped: Event,
 ) -> Iterator[InputError]:
-    """Read every document, several at once, as some have to be converted.
-
-    Args:
-        folder: the folder of the documents.
-        documents: for the paths of each document, the rows that name it.
-        progress, stopped: as `read_index` takes them.
-
-    Yields:
-        An error for each document that cannot be read.
-    """
+    """Read every document, several at once, as some have to be converted, and yield an error for
+    each that cannot be read. ``documents`` has, for the paths of each, the rows that name it."""
     done = 0
     problem, unread = partial(_document_problem, folder, stopped), iter(documents)
     with ThreadPoolExecutor(min(_AT_ONCE, processors())) as pool:
@@ -401,18 +393,9 @@ def _close(key: str, names: tuple[str, ...]) -> str:
 
 
 def question_rows(row: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]:
-    """The questions of a line: its own, or those of an article of QuALITY (Pang et al., 2022).
-
-    Args:
-        row: the line's JSON object.
-        name: its file and line, for messages.
-
-    Returns:
-        For each question its place for messages, and its row as `parse_question` takes it.
-
-    Raises:
-        InputError: a question of an article has the wrong form.
-    """
+    """The questions of a line, a JSON object: its own, or those of an article of QuALITY (Pang et
+    al., 2022), each with its place for messages, and as a row that `parse_question` takes. An
+    `InputError` where a question of an article has the wrong form."""
     article, questions = row.get("article"), row.get("questions")
     if not isinstance(article, str) or not isinstance(questions, list):
         return [(name, row)]
@@ -444,14 +427,9 @@ def comparable(text: str) -> str:
 
 
 def questions_in(path: str) -> frozenset[str]:
-    """The questions of a file, as `comparable` gives them.
-
-    Args:
-        path: a file of JSON lines as `question_rows` takes them; only ``question`` is read.
-
-    Raises:
-        InputError: the file cannot be read, or holds no question.
-    """
+    """The questions of a file, as `comparable` gives them, from lines as `question_rows` takes
+    them, of which only ``question`` is read; an `InputError` where it cannot be read, or holds no
+    question."""
     lines = read_rows(path, "file of questions")
     rows = (row for where, line in lines for _, row in question_rows(line, where))
     texts = frozenset(
@@ -502,15 +480,8 @@ def _within(documents: Iterable[str], folder: Path) -> list[str]:
 
 
 def parse_question(row: dict[str, Any], name: str) -> Question:
-    """Read a question from a row of its file.
-
-    Args:
-        row: the row's JSON object.
-        name: its file and line, for messages.
-
-    Raises:
-        InputError: the row cannot be used.
-    """
+    """Read a question from a row of its file, which messages call by ``name``; an `InputError`
+    where the row cannot be used."""
     options = check_options(row.get("options") or [], name)
     for key in ("question", "plan"):
         if row.get(key) is not None and not isinstance(row[key], str):

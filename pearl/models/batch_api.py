@@ -93,16 +93,9 @@ class Batches:
 
 
 def open_batches(name: str, folder: Path, options: BatchOptions | None = None) -> Batches:
-    """A model of the endpoint that the environment names, asked through its Batch API.
-
-    Args:
-        name: the model's name.
-        folder: where batches are kept.
-        options: when batches are sent, and how large they may be.
-
-    Raises:
-        InputError: a setting is missing or wrong, or the model is not at an endpoint.
-    """
+    """A model of the endpoint that the environment names, asked through its Batch API, with its
+    batches in a folder; an `InputError` where a setting is missing or wrong, or the model is not at
+    an endpoint."""
     name = name.strip()
     if not name or name == OFFLINE or name.startswith("recorded:"):
         raise InputError(

@@ -222,21 +222,12 @@ _PIECE = re.compile(r"[A-Za-z]+|\d{1,3}|\n+|[^\sA-Za-z\d]+")
 
 
 def check_read(request: Request, model: str, usage: Usage) -> None:
-    """Check that an endpoint read the whole document it was sent.
+    """Check that an endpoint read the whole document it was sent; a `ModelError` where it did not.
 
-    Some servers silently cut a prompt that exceeds their context length. But
-    they report how many tokens they read, which is compared with our own count.
-    tiktoken's vocabulary takes 79 MB and 0.2 seconds, so it is loaded only where
-    an estimate, which takes 1 ms a document, leaves a doubt.
-
-    Args:
-        request: what was sent.
-        model: the name of the model in whose vocabulary to count.
-        usage: the tokens that the endpoint reports; zero tokens are not checked.
-
-    Raises:
-        ModelError: the document was cut.
-    """
+    Some servers silently cut a prompt that exceeds their context length. But they report how many
+    tokens they read, which is compared with our own count in the model's vocabulary; none are not
+    checked. tiktoken's vocabulary takes 79 MB and 0.2 seconds, so it is loaded only where an
+    estimate, which takes 1 ms a document, leaves a doubt."""
     document = request.call.document if isinstance(request.call, ExecuteStep) else None
     read = usage.prompt_tokens
     if document is None or not read or len(document.text) < WORTH_COUNTING:

@@ -287,16 +287,9 @@ def _processor_seconds() -> tuple[float, float]:
 
 
 def load(path: Path, window: int, threads: int) -> ModelWeights:
-    """Load a file's weights, unless they are loaded.
-
-    Args:
-        path: the GGUF file.
-        window: the context window in tokens.
-        threads: the number of threads to use.
-
-    Raises:
-        ModelError: llama.cpp cannot load it, or the memory that is free now does not hold it.
-    """
+    """Load a file's weights, unless they are loaded, for a context window in tokens and a number of
+    threads; a `ModelError` where llama.cpp cannot load it, or the memory that is free now does not
+    hold it."""
     key = (path, window, threads)
     with _LOADING:
         if key not in _LOADED:

@@ -61,15 +61,9 @@ def choose_model(name: str = "") -> Model:
 
 
 def find_endpoint(name: str) -> Endpoint:
-    """The endpoint that a model's name and the environment mean.
-
-    Args:
-        name: the model's name, after ``responses:`` for the Responses API, and after ``azure:``
-            for a deployment on Azure.
-
-    Raises:
-        InputError: a setting is missing or wrong; the message says which.
-    """
+    """The endpoint that the environment and a model's name mean, which stands after ``responses:``
+    for the Responses API, and after ``azure:`` for a deployment on Azure; an `InputError` says
+    which setting is missing or wrong."""
     from pearl.models.openai import CHAT, RESPONSES, Endpoint
     from pearl.models.settings import read_settings
     from pearl.models.tokens import plain_name
@@ -85,16 +79,11 @@ def find_endpoint(name: str) -> Endpoint:
 
 
 def model_for(model: Model, call: calls.Call) -> Model:
-    """The model that answers a call.
+    """The model of a run, or of its `Models`, that answers a call.
 
     The planner answers calls that decide on steps and see at most the beginning of their outputs:
     whole plans, next steps, their corrections, actions, and replies in a form whose schema plans.
-    The reader answers all others, except for steps whose action names a model.
-
-    Args:
-        model: the run's model, or `Models`.
-        call: what is asked.
-    """
+    The reader answers all others, except for steps whose action names a model."""
     if not isinstance(model, Models):
         return model
     match call:
@@ -225,15 +214,8 @@ class ModelNames:
 
 
 def with_library(model: Model, libraries: Iterable[Library]) -> Model:
-    """A run's models, together with those that actions name.
-
-    Args:
-        model: the run's model, or `Models`.
-        libraries: the actions that steps may call.
-
-    Raises:
-        InputError: there is no such model, or an action that no model carries out names one.
-    """
+    """A run's models, together with those that actions of libraries name; an `InputError` where
+    there is no such model, or an action that no model carries out names one."""
     by_name = {member.name: member for member in members(model)}
     named = dict(model.actions) if isinstance(model, Models) else {}
     before = len(named)

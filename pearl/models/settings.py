@@ -146,11 +146,8 @@ def read_settings(name: str) -> Settings:
 
 
 def make_settings(names: Mapping[str, str] = MappingProxyType({})) -> Settings:
-    """The environment's settings; the `InputError` says which is wrong.
-
-    Args:
-        names: variables to read in place of the usual ones, by the usual names; all must be set.
-    """
+    """The environment's settings; the `InputError` says which is wrong. ``names`` has variables to
+    read in place of the usual ones, by the usual names; all must be set."""
     given: dict[str, Any] = {name: os.environ[own] for name, own in names.items()}
     try:
         return Settings(**given)

@@ -32,13 +32,8 @@ _PIECE = 1 << 16
 
 
 def count_tokens(text: str, model: str = "") -> int:
-    """How many tokens a text is; exact for texts up to 65,536 characters.
-
-    Args:
-        text: any text.
-        model: the name of the model in whose vocabulary to count. For an unknown
-            one it is the newest that Pearl has, which is close for English.
-    """
+    """How many tokens a text is in a model's vocabulary; exact for texts up to 65,536 characters.
+    For the name of an unknown model it is the newest that Pearl has, which is close for English."""
     import tiktoken
 
     try:
@@ -207,14 +202,8 @@ NO_PRICES = Prices({})
 
 
 def load_prices(extra: Path | None = None) -> Prices:
-    """The prices that ship with Pearl, and over them those of a user's own file.
-
-    Args:
-        extra: the file; by default the one that ``PEARL_PRICES`` names.
-
-    Raises:
-        InputError: the file cannot be used.
-    """
+    """The prices that ship with Pearl, and over them those of a user's own file: ``extra``, or else
+    the one that ``PEARL_PRICES`` names. An `InputError` where it cannot be used."""
     models = {**_shipped()}
     named = os.environ.get("PEARL_PRICES", "").strip()
     own = extra or (Path(named) if named else None)

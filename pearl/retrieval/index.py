@@ -86,15 +86,8 @@ def is_index(path: str) -> bool:
 
 
 def read_info(path: str) -> IndexInfo:
-    """Read an index's note, and check that its files are there.
-
-    Args:
-        path: the index.
-
-    Raises:
-        InputError: there is no index, it is of another version, or a file is
-            missing or has the wrong size.
-    """
+    """Read an index's note, and check that its files are there; an `InputError` where there is no
+    index, it is of another version, or a file is missing or has the wrong size."""
     info = _read_note(path)
     if not Path(path, info.part).is_dir():
         # A build may have replaced the part since the note was read.
@@ -184,15 +177,9 @@ def load_engine() -> str:
 
 
 def open_index(path: str) -> CorpusRetriever:
-    """Open an index; the engine itself is started by the first search.
-
-    Args:
-        path: the folder that ``pearl index`` made.
-
-    Raises:
-        InputError: there is no index, it is of another version or damaged, or
-            the engine is not installed.
-    """
+    """Open an index that ``pearl index`` made; the engine itself is started by the first search. An
+    `InputError` where there is none, it is of another version or damaged, or the engine is not
+    installed."""
     load_engine()
     return CorpusRetriever(path, read_info(path))
 

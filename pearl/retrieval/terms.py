@@ -400,14 +400,8 @@ class Weights:
     table: Any
 
     def scores(self, query: Mapping[str, float]) -> Scores:
-        """How well each text bears on a query.
-
-        Args:
-            query: terms, each with its weight.
-
-        Returns:
-            A score for each text, in order; 0 where it has none of the terms.
-        """
+        """How well each text bears on a query, of terms with their weights: a score for each text,
+        in order, which is 0 where it has none of the terms."""
         import numpy as np
 
         total = np.zeros(self.count)

@@ -69,16 +69,8 @@ def _break(text: str, target: int, reach: int) -> int:
 
 
 def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | None:
-    """How many parts of similar size it takes for each to fit the room.
-
-    Args:
-        text: the document.
-        room: the most tokens of a part.
-        count: counts the tokens of a text.
-
-    Returns:
-        The least number, or little more, or None where `MOST` are not enough.
-    """
+    """How many parts of similar size it takes for each to have at most ``room`` tokens, as
+    ``count`` counts them: the least number, or little more, or None where `MOST` are not enough."""
     number = ceil(count(text) / room) if room > 0 else MOST + 1
     number = max(number, 1)
     while number <= MOST:

@@ -66,20 +66,11 @@ async def ask_planner(
 
 
 def fit_planning(call: Planning, context: Context) -> tuple[Planning, str]:
-    """Make a call to a planner fit its window.
+    """Make a call to a planner fit its window; a `ContextError` where its shortest prompt does not
+    fit.
 
-    In place of a correction that cannot be made to fit, the first call is made again.
-
-    Args:
-        call: what is asked.
-        context: the planner's window.
-
-    Returns:
-        The call, and, where something is left out, a sentence that says what is shown.
-
-    Raises:
-        ContextError: the shortest prompt does not fit.
-    """
+    In place of a correction that cannot be made to fit, the first call is made again. Gives the
+    call, and, where something is left out, a sentence that says what is shown."""
     window, fitted = context.whole or context, call
     while not context.holds(render(fitted)):
         # What a planner needs is left out only if the model's own window does not hold the prompt.
@@ -149,15 +140,11 @@ def _summary(call: Planning, fitted: Planning) -> str:
 
 
 def narrowed(write: _Write, most: int) -> _Write:
-    """A call for a plan or a step that shows only the actions that are likeliest to be used.
+    """A call for a plan or a step that shows only the ``most`` actions that are likeliest to be
+    used, without the builtins; 0 for all.
 
     How often accepted plans used an action is known from its provenance (the questions that
-    proposed it) and from the demonstrations.
-
-    Args:
-        write: what is asked.
-        most: the most actions to show, without the builtins; 0 for all.
-    """
+    proposed it) and from the demonstrations."""
     if not most:
         return write
     used: Counter[str] = Counter()

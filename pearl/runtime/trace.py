@@ -350,13 +350,8 @@ def _record(name: str, line: str) -> Trace:
 def replay(records: Sequence[Trace], library: Library) -> Replayed:
     """Check every record, and run those that have step outputs and an answer.
 
-    Actions that the library lacks are reported. They are added for the run with
-    the arguments that the plan gives them, because their outputs are recorded.
-
-    Args:
-        records: plans with the outputs of their steps.
-        library: the actions they may call.
-    """
+    Actions that the library lacks are reported. They are added for the run with the arguments that
+    the plan gives them, because their outputs are recorded."""
     result = Replayed()
     for record in records:
         result.plans += 1

@@ -69,11 +69,7 @@ def stats(engine: Engine) -> Stats:
 
 def prune(engine: Engine, before: float) -> tuple[int, int]:
     """Delete runs that were last active before a time, in seconds since 1970, and older replies
-    that no remaining run uses. Runs of living processes stay.
-
-    Returns:
-        The numbers of runs and of replies that were deleted.
-    """
+    that no remaining run uses, and give the numbers of both. Runs of living processes stay."""
     now = time.time()
     times = (runs.c.started, runs.c.seen)
     going = select(runs.c.id, runs.c.owner, *times).where(runs.c.ended.is_(None))

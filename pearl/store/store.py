@@ -90,12 +90,8 @@ class Store:
         return Journal(run, write, self.flush)
 
     async def claim(self, scope: str, key: str) -> Reply | bool:
-        """The stored reply to a call, or a claim on making it.
-
-        Returns:
-            The reply; or True: the caller makes the call, and then calls `put` or
-            `release`; or False: another process is making it.
-        """
+        """The stored reply to a call, or a claim on making it: True where the caller makes the
+        call, and then calls `put` or `release`; False where another process is making it."""
         reply: Reply | bool = await self.writer.ask(
             statements.claim, statements.Claim(scope, key, self.owner)
         )

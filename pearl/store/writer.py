@@ -77,16 +77,9 @@ class Writer(ABC):
         self._put(_Change(work, payload, None))
 
     async def ask(self, work: Work | None, payload: Any) -> Any:  # noqa: ANN401 - the work's own
-        """Post a change, and wait until it is committed; returns its answer.
-
-        Args:
-            work: carries the change out; None only waits for earlier changes.
-            payload: what is passed to it.
-
-        Raises:
-            ModelError: the database cannot be written (reason ``store``), or its file is gone
-                (``lost``).
-        """
+        """Post a change, and wait until it is committed; gives its answer. Without work, it only
+        waits for earlier changes. A `ModelError` where the database cannot be written (reason
+        ``store``), or its file is gone (``lost``)."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._put(_Change(work, payload, (loop, future)))

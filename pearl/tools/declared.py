@@ -127,14 +127,8 @@ _COMMON = ("kind", "about", "limits", "examples")
 
 
 def read_tools(path: str) -> ToolsFile:
-    """Read a file of tools. No variable is looked at, and no index or server is opened.
-
-    Args:
-        path: the file, in TOML, or `NO_TOOLS`.
-
-    Raises:
-        InputError: it cannot be read, or is not TOML.
-    """
+    """Read a file of tools, in TOML, or none for `NO_TOOLS`; an `InputError` where it cannot be
+    read, or is not TOML. No variable is looked at, and no index or server is opened."""
     if path == NO_TOOLS:
         return ToolsFile((), ())
     data = read_toml(read_source(path, "tools").text, path)

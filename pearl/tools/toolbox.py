@@ -160,16 +160,9 @@ _SHOWN = 200
 
 
 def check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Check that arguments fit a tool's parameters, and return them.
-
-    Args:
-        tool: the tool that is called.
-        arguments: JSON values by parameter. A null for a parameter that is not
-            required counts as none.
-
-    Raises:
-        ToolError: they do not fit; the message names everything that is wrong.
-    """
+    """Check that arguments, JSON values by parameter, fit a tool's parameters, and return them. A
+    null for a parameter that is not required counts as none. A `ToolError` names everything that is
+    wrong."""
     optional = {parameter.name for parameter in tool.parameters if not parameter.required}
     data = {
         name: value

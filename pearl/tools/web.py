@@ -66,16 +66,9 @@ _LINES = re.compile(r"\s*\n\s*")
 
 
 def read_text(body: bytes, kind: str, charset: str | None) -> str:
-    """The text of a reply; of a page the words, without tags and scripts.
-
-    Args:
-        body: the body, uncompressed.
-        kind: its media type, in lower case; empty where it has none.
-        charset: the encoding that it declares; None for none.
-
-    Raises:
-        ToolError: it is no text.
-    """
+    """The text of a reply, from its uncompressed body, its media type in lower case (empty for
+    none) and the encoding that it declares, if any; of a page the words, without tags and scripts.
+    A `ToolError` where it is no text."""
     if kind not in _UNKNOWN and not _TEXTS.match(kind):
         raise ToolError("reply", "It answered with something that is no text.")
     text = body.decode(page_encoding(charset), "replace")

@@ -194,17 +194,12 @@ def start_engine(
 
 
 def upper(request: Request, model: str, reply: int = REPLY) -> Usage:
-    """An upper bound of the tokens of a call, unless its reply is unusually long.
+    """An upper bound of the tokens of a call in a model's vocabulary, unless its reply is unusually
+    long: has more than ``reply`` tokens.
 
     Counting a whole prompt takes as long as the call, so the part that all steps on a document
     share is counted once, and the rest is bounded by its length. A grammar that a server's decoder
-    takes adds no tokens to the prompt; that of a tool does, and so does a schema.
-
-    Args:
-        request: the call.
-        model: the name of the model in whose vocabulary to count.
-        reply: the most tokens expected of the reply.
-    """
+    takes adds no tokens to the prompt; that of a tool does, and so does a schema."""
     *before, last = [message["content"] for message in request.messages]
     shared, constraint = request.stable, request.constraint
     if not shared and isinstance(request.call, WritePlan):
