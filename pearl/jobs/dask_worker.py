@@ -62,13 +62,8 @@ class Order:
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """The result of a chunk.
-
-    Args:
-        rows: the rows of the tasks that were finished.
-        progress: the calls that were made.
-        stopped: the reason and message if no more calls can be made; else None.
-    """
+    """The result of a chunk: the rows of the tasks that were finished, the calls that were made,
+    and the reason and message if no more calls can be made."""
 
     rows: tuple[dict[str, Any], ...]
     progress: JobProgress

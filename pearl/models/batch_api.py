@@ -109,12 +109,8 @@ def open_batches(name: str, folder: Path, options: BatchOptions | None = None) -
 
 @dataclass
 class Gathering:
-    """Gathers requests, and sends them when no new one has come for a while, or a file is full.
-
-    Args:
-        send: sends a batch, given the keys and lines of its requests.
-        options: how long to wait, and how many requests are sent together.
-    """
+    """Gathers requests, and sends their keys and lines when no new one has come for a while, or a
+    file is full, as the options say."""
 
     send: Callable[[Sequence[tuple[str, bytes]]], None]
     options: BatchOptions

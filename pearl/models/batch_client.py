@@ -103,13 +103,8 @@ class ProviderBatch:
 
 
 class BatchClient:
-    """The calls of the Batch API: upload a file, create a batch, look at it, download a file.
-
-    Every method raises a `ModelError` where the call failed.
-
-    Args:
-        transport: the transport to the endpoint.
-    """
+    """The calls of the Batch API: upload a file, create a batch, look at it, download a file. Every
+    method raises a `ModelError` where the call failed."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -255,13 +250,8 @@ Place: TypeAlias = tuple[Path, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """The outcome of a request, and the line of a file that holds it.
-
-    Args:
-        key: the request's key.
-        place: the file, the byte at which the line starts, and the line's length in bytes.
-        result: the model's reply, or why the request failed.
-    """
+    """The outcome of the request with a key: the model's reply, or why it failed. Its ``place`` is
+    a line of a file: the file, the byte at which the line starts, and its length in bytes."""
 
     key: str
     place: Place

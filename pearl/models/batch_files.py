@@ -90,13 +90,9 @@ def request_line(key: str, body: bytes, path: str) -> bytes:
 
 @dataclass
 class BatchFolder:
-    """Where the batches of one or several models are kept, for one process at a time.
-
-    Every method raises a `ModelError` where the disk or a file cannot be used.
-
-    Args:
-        path: the folder; it is made where it is missing.
-    """
+    """A folder where the batches of one or several models are kept, for one process at a time; it
+    is made where it is missing. Every method raises a `ModelError` where the disk or a file cannot
+    be used."""
 
     path: Path
     _lock: BinaryIO | None = field(default=None, init=False)
@@ -224,14 +220,8 @@ one, or ``unreachable`` where the provider could not be asked."""
 
 @dataclass
 class Lifecycle:
-    """Takes batches from their requests to their results.
-
-    Args:
-        client: the calls to the provider.
-        folder: the records of the batches.
-        interval: seconds between the first two looks.
-        progress: called at every look.
-    """
+    """Takes the batches of a folder from their requests to their results. Between the first two
+    looks at a batch there are ``interval`` seconds, and each is told to ``progress``."""
 
     client: BatchClient
     folder: BatchFolder

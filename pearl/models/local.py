@@ -358,12 +358,8 @@ def _free_memory() -> int:
 
 
 class Head(NamedTuple):
-    """What the beginning of a GGUF file says.
-
-    Args:
-        window: the context window, in tokens, that the model was trained for.
-        bytes_a_token: the memory for the keys and values of a token.
-    """
+    """What the beginning of a GGUF file says: the context window, in tokens, that the model was
+    trained for, and the bytes of memory for the keys and values of a token."""
 
     window: int
     bytes_a_token: int

@@ -185,13 +185,8 @@ def sampling_of(model: Model) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelNames:
-    """The models of a run by name, as a person gives them, or as they travel to a worker.
-
-    Args:
-        planner: as `choose_model` takes it.
-        reader: likewise.
-        actions: the names that actions of the library give.
-    """
+    """The models of a run by name, as a person gives them and `choose_model` takes them, or as they
+    travel to a worker; and the names that actions of the library give."""
 
     planner: str = ""
     reader: str = ""

@@ -123,12 +123,8 @@ def _header(text: str, noun: str) -> str:
 
 
 class NoEndpointError(InputError):
-    """A model needs an endpoint, and none is set.
-
-    Args:
-        name: the model's name.
-        instead: what else a person may do.
-    """
+    """A model of some name needs an endpoint, and none is set; ``instead`` is what else a person
+    may do."""
 
     def __init__(self, name: str, instead: str = "use --model local or --model offline") -> None:
         super().__init__(

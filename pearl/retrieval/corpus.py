@@ -43,14 +43,8 @@ class CorpusParagraph:
 
 
 class Corpus:
-    """A file of paragraphs, read once and a line at a time.
-
-    Args:
-        path: the file.
-
-    Raises:
-        InputError: it does not exist, or is a device, which may have no end.
-    """
+    """A file of paragraphs, read once and a line at a time; an `InputError` where it does not
+    exist, or is a device, which may have no end."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -100,15 +94,8 @@ class Corpus:
 
 
 class Folder:
-    """A folder of documents, or one document, as a corpus. A paragraph's id names its document,
-    page and number.
-
-    Args:
-        path: the folder, or the document.
-
-    Raises:
-        InputError: it has no document, or too many.
-    """
+    """A folder of documents, or one document, as a corpus; an `InputError` where it has no
+    document, or too many. A paragraph's id names its document, page and number."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -186,16 +186,10 @@ def open_index(path: str) -> CorpusRetriever:
 
 @dataclass(frozen=True)
 class CorpusRetriever:
-    """The paragraphs of an index.
+    """The paragraphs of an index, and what its note says.
 
-    Threads may share a retriever: the engine's view of an index never changes,
-    and a search lets other threads run. In a coroutine, ``await
-    asyncio.to_thread(retriever.search, query, k)``.
-
-    Args:
-        path: the index.
-        info: what its note says.
-    """
+    Threads may share a retriever: the engine's view of an index never changes, and a search lets
+    other threads run. In a coroutine, ``await asyncio.to_thread(retriever.search, query, k)``."""
 
     path: str
     info: IndexInfo

@@ -129,11 +129,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class DocumentRetriever:
-    """The paragraphs of one document, searched as a corpus is (BM25).
-
-    Args:
-        document: what to search.
-    """
+    """The paragraphs of one document, searched as a corpus is (BM25)."""
 
     document: Source
 

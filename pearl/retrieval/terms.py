@@ -389,12 +389,7 @@ def _keep(spans: list[Span], text: str, start: int, end: int) -> None:
 
 @dataclass(frozen=True)
 class Weights:
-    """The weight of each term in each text.
-
-    Args:
-        count: how many texts there are.
-        table: the index that bm25s made of them.
-    """
+    """The weight of each term in each of ``count`` texts, in the index that bm25s made of them."""
 
     count: int
     table: Any

@@ -40,11 +40,8 @@ _MARGIN = 32
 
 @dataclass(slots=True)
 class LearnedWindow:
-    """What an endpoint says of a model's window when it refuses a prompt for its length.
-
-    Args:
-        tokens: the most tokens of a prompt and its reply together; None before a refusal.
-    """
+    """What an endpoint says of a model's window when it refuses a prompt for its length: the most
+    tokens of a prompt and its reply together; None before a refusal."""
 
     tokens: int | None = None
 

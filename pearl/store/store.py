@@ -26,12 +26,8 @@ _plain = attrgetter(*PLAIN, *(f"usage.{name}" for name in TOKENS))
 
 
 class Store:
-    """Runs, journals and the cache, in one database; safe for several processes at once.
-
-    Args:
-        engine: the database.
-        place: its address, as a person wrote it.
-    """
+    """Runs, journals and the cache, in one database; safe for several processes at once. Its place
+    is the database's address, as a person wrote it."""
 
     def __init__(self, engine: Engine, place: str) -> None:
         self.engine = engine
@@ -167,16 +163,10 @@ class _Bill(NamedTuple):
 
 
 class StoreLedger:
-    """Adds up what every process of a run spends and reserves.
+    """Adds up what every process of a run spends and reserves, up to the ceiling.
 
     The amounts that a dead process had reserved count as spent, because its calls may have been
-    paid for.
-
-    Args:
-        store: the store that has the ledger.
-        run: the run's name.
-        ceiling: what may be spent.
-    """
+    paid for."""
 
     def __init__(self, store: Store, run: str, ceiling: Ceiling) -> None:
         self._store = store

@@ -96,12 +96,8 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class ToolsFile:
-    """The contents of a file of tools.
-
-    Args:
-        tools: the tools that can be read, in order.
-        mistakes: the mistakes in the file, a line each.
-    """
+    """The contents of a file of tools: those that can be read, in order, and the mistakes in the
+    file, a line each."""
 
     tools: tuple[Declaration, ...]
     mistakes: tuple[str, ...]

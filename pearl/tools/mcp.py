@@ -384,14 +384,8 @@ def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class OneOriginTransport(httpx2.AsyncBaseTransport):
-    """Carries requests to one origin and to no other.
-
-    Args:
-        session: a session of `open_session`.
-        origin: the only origin that requests may go to.
-        most: the most bytes of an answer.
-        note: called with errors.
-    """
+    """Carries requests of a session of `open_session` to one origin and to no other. An answer has
+    at most ``most`` bytes, and ``note`` is called with errors."""
 
     session: aiohttp.ClientSession
     origin: str

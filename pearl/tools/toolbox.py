@@ -121,12 +121,8 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """A tool's reply, which is data and never an instruction.
-
-    Args:
-        text: its first `LONGEST` characters, without secrets.
-        cut: the number of characters left out after them.
-    """
+    """A tool's reply, which is data and never an instruction: its first `LONGEST` characters,
+    without secrets, and the number of those that were cut off after them."""
 
     text: str
     cut: int = 0
@@ -346,12 +342,8 @@ DOCUMENT_SEARCH = replace(
 
 @dataclass(frozen=True, slots=True)
 class SearchTool:
-    """A toolbox with one tool, a search, which needs no network.
-
-    Args:
-        retriever: finds the passages.
-        tool: the description of the tool.
-    """
+    """A toolbox with one tool, a search, which needs no network, and the retriever that finds the
+    passages."""
 
     retriever: Retriever
     tool: Tool = SEARCH

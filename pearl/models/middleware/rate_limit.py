@@ -25,15 +25,11 @@ BURST = 1.0
 
 
 class RateLimiter:
-    """Spreads amounts evenly over time.
+    """Spreads amounts evenly over time, so that no more than ``per_minute`` is let through in a
+    minute.
 
-    An amount that is larger than what is free is let through, and the next ones
-    wait until it is made up for. So a call may have more tokens than a second's
-    worth.
-
-    Args:
-        per_minute: the most that is let through in a minute.
-    """
+    An amount that is larger than what is free is let through, and the next ones wait until it is
+    made up for. So a call may have more tokens than a second's worth."""
 
     def __init__(self, per_minute: float) -> None:
         self._rate = per_minute / 60
@@ -87,12 +83,8 @@ class HaltError(ModelError):
 
 
 class ConcurrencyLimiter:
-    """Slots for concurrent calls, shared by all plans of a batch.
-
-    Args:
-        ceiling: the most concurrent calls.
-        first: the most concurrent calls to begin with.
-    """
+    """Slots for concurrent calls, shared by all plans of a batch: at most ``first`` of them to
+    begin with, and never more than ``ceiling``."""
 
     def __init__(self, ceiling: int = CEILING, first: int = FIRST) -> None:
         self._ceiling = float(ceiling)
