@@ -115,19 +115,11 @@ def make_setup(
     examples: int = 0,
     tools: str | tuple[Action, ...] = "",
 ) -> tuple[Setup, Model]:
-    """Check how questions are to be answered.
+    """Check how questions are to be answered; an `InputError` where an argument cannot be used.
 
-    Args:
-        model: the model that answers.
-        strategy, library, demonstrations, settings, tools: as `prepare` takes them.
-        fit: gives how much fits a prompt of these models.
-        plans, examples: as in `Setup`.
-
-    Returns:
-        The setup, and the model together with the models that actions of the libraries name.
-
-    Raises:
-        InputError: an argument cannot be used.
+    The arguments are as `prepare` and `Setup` take them; ``fit`` gives how much fits a prompt of
+    these models. Gives the setup, and the model together with the models that actions of the
+    libraries name.
     """
     planner = planner_of(model).name
     prepared = prepare(strategy, planner, library, demonstrations, settings, tools)

@@ -108,15 +108,8 @@ class JobSettings:
 def start(
     job: Job, settings: JobSettings, changed: Callable[[JobProgress], None] = lambda _: None
 ) -> JobProgress:
-    """Run or resume a job, to its end or until Ctrl-C stops it.
-
-    Args:
-        job: the job.
-        settings: how it is done.
-        changed: called at each change of progress.
-
-    Returns:
-        The final progress.
+    """Run or resume a job, to its end or until Ctrl-C stops it, and give its final progress; at
+    each change of it, ``changed`` is called.
 
     Raises:
         InputError: the job or a setting cannot be used; nothing was sent.

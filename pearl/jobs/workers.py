@@ -428,16 +428,11 @@ class WorkerPool:
     async def do_all(
         self, tasks: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
     ) -> None:
-        """Do tasks, until there are none left or no more calls can be made.
+        """Do tasks, each taken when a worker is free, until there are none left or no more calls
+        can be made; ``done`` is called with each row, which is in the store by then.
 
-        A problem that concerns all tasks, such as a document that can no
-        longer be read, stops the engine; calls under way, which are paid for,
-        are still finished.
-
-        Args:
-            tasks: the tasks, each taken when a worker is free.
-            done: called with each row, which is in the store by then.
-        """
+        A problem that concerns all tasks, such as a document that can no longer be read, stops the
+        engine; calls under way, which are paid for, are still finished."""
 
         def draw() -> Iterator[Task[Any]]:
             try:

@@ -43,14 +43,9 @@ class LabelError(Exception):
 
 
 def spans(text: str, number: int, slack: float = 0.15) -> list[Span]:
-    """Cut a text into ``number`` parts, which together are the text.
-
-    Args:
-        text: any text; one with fewer characters than parts gives empty parts.
-        number: how many parts, at least 1.
-        slack: how far a cut may be moved to fall between paragraphs, or else
-            sentences, or else words, as a share of a part's length, below 0.5.
-    """
+    """Cut a text into at least one part, which together are the text; one with fewer characters
+    than parts gives empty parts. To fall between paragraphs, or else sentences, or else words, a
+    cut may be moved by ``slack``, a share of a part's length, below 0.5."""
     size = len(text) / number
     ends = [0]
     for at in range(1, number):

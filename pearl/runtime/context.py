@@ -46,17 +46,12 @@ class LearnedWindow:
     tokens: int | None = None
 
     def learn(self, stated: int, messages: Sequence[Message], context: Context) -> bool:
-        """Learn from a refusal; True if the limit is smaller now.
+        """Learn from the refusal of a prompt, for which an endpoint stated how many tokens fit,
+        where the window was known as ``context`` so far; True if the limit is smaller now.
 
         A number that the refused prompt cannot exceed is no window. Where the prompt should have
         fitted, the endpoint counts more tokens than Pearl, and the limit is reduced by a fifth, but
-        not below half of the stated number.
-
-        Args:
-            stated: the tokens that the endpoint names.
-            messages: the prompt that it refused.
-            context: the window as it was known so far.
-        """
+        not below half of the stated number."""
         texts = [message["content"] for message in messages]
         most = sum(len(text.encode("utf-8", "replace")) for text in texts) + context.free
         if stated < SMALLEST or stated > most or not context.holds(messages):

@@ -43,20 +43,10 @@ async def ask_planner(
     """Ask for a plan or a step within the planner's window, and with a shorter prompt if the
     endpoint refuses it. Where something is left out, the journal says what is shown.
 
-    Args:
-        caller: makes the call, and knows the window.
-        call: what is asked.
-        path: where in the run.
-        asked: the calls before it, to which it is added. If one of them was the same, as after a
-            repeated mistake, another sample is asked for.
-
-    Returns:
-        The call as it was made, and its reply.
-
-    Raises:
-        ContextError: the prompt does not fit; nothing was sent.
-        ModelError: the model gave no usable answer.
-    """
+    Gives the call as it was made, which is added to those that were ``asked`` before, and its
+    reply. If one of them was the same, as after a repeated mistake, another sample is asked for. A
+    `ContextError` where the prompt does not fit, and nothing was sent; a `ModelError` where the
+    model gave no usable answer."""
 
     noted = "next/fitted" if isinstance(_write(call), NextStep) else "plan/fitted"
     fit = partial(fit_planning, call, caller.planning)

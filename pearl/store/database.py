@@ -457,14 +457,9 @@ def _machine() -> str:
 
 
 def is_dead(owner: str, seen: float, now: float) -> bool:
-    """Whether an owner's process is gone.
-
-    Args:
-        owner: as `new_owner` made it; empty where the process has ended its work.
-        seen: its last heartbeat, in seconds since 1970. By a wrong clock it may be in the future;
-            far in the future, it counts as too old.
-        now: the time, likewise.
-    """
+    """Whether the process of an owner, as `new_owner` made it, is gone; an empty one has ended its
+    work. It was last ``seen``, as ``now``, in seconds since 1970: by a wrong clock that may be in
+    the future; far in the future, it counts as too old."""
     if not owner:
         return True
     host, pid, born, *_ = (*owner.split(":"), "", "", "")

@@ -384,14 +384,9 @@ def read_rows(
 def read_row_texts(
     engine: Engine, run: str, only: Sequence[str] | None = None, status: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """As `read_rows`, each row as the JSON text that is stored.
-
-    Args:
-        engine: the store's database.
-        run: the name of the batch.
-        only: the ids of the questions to read, about a hundred at most; None for all.
-        status: the status of the rows to read; empty for any.
-    """
+    """As `read_rows`, each row as the JSON text that is stored. ``only`` has the ids of the
+    questions to read, about a hundred at most, and ``status`` is that of the rows to read; by
+    default all are."""
     query = select(rows.c.id, rows.c.result).where(rows.c.run == run).order_by(rows.c.position)
     if only is not None:
         query = query.where(rows.c.id.in_(only))

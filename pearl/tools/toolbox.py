@@ -378,20 +378,12 @@ WRONG_INPUT = "tool-input"
 
 
 def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_: None) -> Solve:
-    """A solver that calls tools, for an action with ``body: solver``.
+    """A solver that calls the tools of one question, for an action with ``body: solver``, and
+    ``on_reply`` with the path and the reply of every call.
 
     Its arguments are a tool's name, and the call's arguments as `arguments_of` takes them; these
-    may be missing for a tool that needs none.
-
-    Args:
-        toolbox: the tools of one question.
-        on_reply: called with the path and the reply of every call.
-
-    Returns:
-        The solver; its value is the reply's text. A failed call is a
-        `StepError` with the tool's message; its reason is `WRONG_INPUT` or
-        ``tool``.
-    """
+    may be missing for a tool that needs none. Its value is the reply's text. A failed call is a
+    `StepError` with the tool's message; its reason is `WRONG_INPUT` or ``tool``."""
 
     async def solve(path: str, args: Sequence[Given]) -> Value:
         name = as_text(args[0].value)
