@@ -45,7 +45,6 @@ _ARTICLE = ("article", "article_id", "questions", "gold_label", "question_unique
 DOCUMENTS = 16
 """The most documents that are kept in memory for later questions."""
 
-
 _AT_ONCE = 8
 """The most documents that are read at the same time: a conversion may take 4 GB of memory."""
 

@@ -345,7 +345,6 @@ _VAGUE = frozenset(
     """.split()
 )
 
-
 _FORMS: tuple[tuple[str, str, str, Type], ...] = (
     (r"\bif\b.*\bwould|\bwould\b.*\bif\b", "hypothetical outcome",
      "Find what would follow from X, judging by CTX.", "text"),

@@ -243,12 +243,11 @@ def choose_passages(
             chosen.append(at)
             spare -= sizes[at] + mark
     # The joined text may take a few more tokens than its pieces.
-    while chosen and count(_joined(text, passages, chosen)) > room:
+    while chosen and count(joined := _joined(text, passages, chosen)) > room:
         chosen.pop()
     if not chosen:
         return None
     characters = sum(passages[at].end - passages[at].start for at in chosen)
-    joined = _joined(text, passages, chosen)
     return Excerpt(joined, len(chosen), len(order), len(bearing), characters)
 
 

@@ -63,7 +63,6 @@ from pearl.runtime.fitting import (
 _NAMED = 64
 """The tokens by which a prompt says which step gave a long value."""
 
-
 _Draft: TypeAlias = tuple[ExecuteStep, int]
 """A step's call, as far as it is known before earlier steps have run, without its document and
 without their outputs; and the tokens allowed for those outputs."""

@@ -31,7 +31,6 @@ HOLE = re.compile(r"\{([^{}]*)\}")
 
 USUAL_PORTS = {"http": 80, "https": 443}
 
-
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
 """Headers that a file may not set: they say where a call is sent and how it is read."""

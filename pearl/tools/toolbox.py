@@ -148,7 +148,6 @@ Service: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
 """Carries out a tool's calls: takes arguments that fit the tool's parameters, and gives the whole
 text of the reply. Raises `ToolError` where that fails."""
 
-
 LONGEST_CALL = 20_000
 """The most characters of a call's arguments, as JSON."""
 
