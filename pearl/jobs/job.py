@@ -296,17 +296,11 @@ async def resume(
     job: Job, store: Store, progress: JobProgress
 ) -> tuple[tuple[str, ...], RowsFile | None]:
     """Find out which tasks of a run, which ``progress`` names, are done, and drop rows that no
-    longer hold.
+    longer hold; an `InputError` where a task cannot be read, or the job's file cannot be written.
 
-    A stored row holds as long as its task's key is unchanged; it is counted in ``progress``.
-
-    Returns:
-        The ids of the remaining tasks, in order; and the job's file with the
-        rows that hold, or None where the job has no file.
-
-    Raises:
-        InputError: a task cannot be read, or the file cannot be written.
-    """
+    A stored row holds as long as its task's key is unchanged; it is counted in ``progress``. Gives
+    the ids of the remaining tasks, in order; and the file with the rows that hold, or None where
+    the job has no file."""
     tasks, run = job.tasks, progress.run
     earlier = read_row_keys(store.engine, run)
     stored = tuple(name for name in tasks.ids if name in earlier)

@@ -287,18 +287,11 @@ def line_of(row: dict[str, Any]) -> str:
 
 
 class RowsFile:
-    """A file of rows that always holds whole lines.
+    """A file of rows that always holds whole lines, and starts with some; an `InputError` where it
+    cannot be written, or another job writes it.
 
-    It is replaced atomically when it is opened and when it is closed; in
-    between, it is locked, and rows are appended as they come.
-
-    Args:
-        path: the file.
-        lines: the lines that it starts with.
-
-    Raises:
-        InputError: it cannot be written, or another job writes it.
-    """
+    It is replaced atomically when it is opened and when it is closed; in between, it is locked, and
+    rows are appended as they come."""
 
     def __init__(self, path: str, lines: Iterable[str]) -> None:
         self._path = Path(path)

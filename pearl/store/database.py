@@ -56,12 +56,9 @@ def is_there(place: str) -> bool:
 
 
 def open_database(place: str) -> Engine:
-    """Connect to a file's path or an address such as ``postgresql+psycopg://user@host/name``,
-    and bring the tables up to date.
-
-    Raises:
-        InputError: it cannot be reached or is no store; the message hides passwords.
-    """
+    """Connect to a file's path or an address such as ``postgresql+psycopg://user@host/name``, and
+    bring the tables up to date; an `InputError`, which hides passwords, where it cannot be reached
+    or is no store."""
     from sqlalchemy.exc import SQLAlchemyError
 
     engine = _engine(place)
@@ -79,11 +76,8 @@ def open_database(place: str) -> Engine:
 
 def open_to_read(place: str) -> Engine:
     """Open an existing store to read it: as `open_database`, but a file that may not be written is
-    opened read-only.
-
-    Raises:
-        InputError: it cannot be read, is no store, or is read-only and of another version of Pearl.
-    """
+    opened read-only. An `InputError` where it cannot be read, is no store, or is read-only and of
+    another version of Pearl."""
     from sqlalchemy import NullPool, create_engine, event
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -156,11 +150,7 @@ def check_to_write(engine: Engine) -> None:
     file.
 
     The log of a file that is gone is deleted, unless another process has it open: it would be
-    applied to the file that is now in its place.
-
-    Raises:
-        DisplacedError: the file was deleted or replaced.
-    """
+    applied to the file that is now in its place."""
     try:
         check_in_place(engine)
     except DisplacedError:

@@ -262,18 +262,13 @@ def check_tools(tools: str | Iterable[Action], environment: Mapping[str, str] | 
 def load_tools(
     path: str, environment: Mapping[str, str] | None = None, resolve: Resolve = look_up
 ) -> Toolbox:
-    """The tools of a file, ready to be called.
+    """The tools of a file (docs/tools.md), or none for `NO_TOOLS`, ready to be called. Their
+    variables are those of ``environment``, by default of this process; ``resolve`` gives the
+    addresses of a host.
 
-    Args:
-        path: the file, in TOML (docs/tools.md), or `NO_TOOLS`.
-        environment: the environment variables; None for those of this process.
-        resolve: gives the addresses of a host.
-
-    Raises:
-        InputError: the file cannot be read, it has a mistake (the first is
-            named, the others are counted), a variable is not set, an index
-            cannot be opened, or a server cannot be reached.
-    """
+    An `InputError` where the file cannot be read, it has a mistake (the first is named, the others
+    are counted), a variable is not set, an index cannot be opened, or a server cannot be
+    reached."""
     values = os.environ if environment is None else environment
     file = check_tools(path, values)
     tools, services = dict[str, Tool](), dict[str, Service]()

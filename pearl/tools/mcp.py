@@ -325,12 +325,9 @@ async def _call(client: mcp.Client, name: str, arguments: dict[str, Any]) -> str
 
 
 def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON schema of a value, with its references to parts of ``root`` (``#/…``) resolved.
-
-    Raises:
-        ValueError: it is no schema, refers to itself or to another place, is too large, or has a
-            pattern that is no regular expression.
-    """
+    """The JSON schema of a value, with its references to parts of ``root`` (``#/…``) resolved; a
+    `ValueError` where it is no schema, refers to itself or to another place, is too large, or has a
+    pattern that is no regular expression."""
     budget = LARGEST_SCHEMA
 
     def plain(node: object, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a schema
