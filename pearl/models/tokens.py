@@ -112,17 +112,11 @@ def room_for(
     messages: Sequence[Message],
     window: int | None = None,
 ) -> int | None:
-    """The most tokens of the reply to a prompt; None where nothing bounds it.
+    """The most tokens of the reply to a prompt, where a setting's limit bounds it, or a window, by
+    default ``PEARL_CONTEXT``; None where neither does.
 
     It is rounded down, so that prompts of similar length have the same grammar, which servers
-    cache.
-
-    Args:
-        limit: the limit of a reply's tokens that a setting gives, or None.
-        count: counts the tokens of a text.
-        messages: the prompt.
-        window: the most tokens of a prompt and its reply; by default ``PEARL_CONTEXT``.
-    """
+    cache."""
     window = window or env_number("PEARL_CONTEXT")
     if not window:
         return limit

@@ -57,16 +57,9 @@ class Retriever(Protocol):
     """Finds passages. Many threads may search with one retriever at once."""
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """The passages that bear most on a query.
-
-        Args:
-            query: plain words; nothing in it is syntax.
-            k: the most passages to find.
-
-        Returns:
-            The passages, best first, equal ones by their ids; none where the
-            query has no word that counts, or k is below 1.
-        """
+        """At most ``k`` passages that bear most on a query of plain words, in which nothing is
+        syntax: best first, equal ones by their ids; none where it has no word that counts, or k is
+        below 1."""
 
 
 def passage_texts(passages: Iterable[Passage]) -> list[str]:

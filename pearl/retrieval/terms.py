@@ -417,13 +417,9 @@ def with_neighbours(scores: Scores) -> Scores:
 
 
 def weigh(texts: Sequence[Sequence[str]], k1: float, b: float) -> Weights:
-    """Weigh the terms of texts (Robertson and Zaragoza, 2009, section 3.2).
-
-    Args:
-        texts: the terms of each, in order.
-        k1: how much a term's second mention adds to its first.
-        b: how far a long text's mentions count for less, from 0 to 1.
-    """
+    """Weigh the terms of texts (Robertson and Zaragoza, 2009, section 3.2). ``k1`` is how much a
+    term's second mention adds to its first; ``b``, how far a long text's mentions count for less,
+    from 0 to 1."""
     import bm25s
 
     table = bm25s.BM25(k1=k1, b=b)

@@ -144,12 +144,8 @@ def evidence(
     """The quotes behind an answer (`quoted`); those that the document does not have stand last.
 
     They are in document order. If the answer only quotes, they are in its order, which for the
-    offline reader is from the best on.
-
-    Args:
-        plan, values, ends, document: as `quoted` takes them.
-        ran: the plan whose steps say which of several documents they read; by default ``plan``.
-    """
+    offline reader is from the best on. The steps of the plan that ``ran``, by default ``plan``, say
+    which of several documents they read."""
     steps = {step.name: step for step in (ran or plan).steps}
     read: dict[str, list[_Part]] = {}
     quotes: dict[tuple[str | None, str], Quote] = {}

@@ -236,16 +236,10 @@ def _parameter(name: str, table: TomlTable) -> Parameter:
 
 
 def check_tools(tools: str | Iterable[Action], environment: Mapping[str, str] | None) -> ToolsFile:
-    """Check that tools can be used, and give what a file declares; no server is asked.
-
-    Args:
-        tools: the path of a file, `NO_TOOLS`, or functions as tools.
-        environment: the environment that must have the tools' variables; None to check only the
-            declarations.
-
-    Raises:
-        InputError: they cannot be used; it names the first mistake, and how many more there are.
-    """
+    """Check that tools can be used, and give what a file declares: ``tools`` is its path,
+    `NO_TOOLS`, or functions. No server is asked. The environment must have the tools' variables;
+    where it is None, only the declarations are checked. The `InputError` names the first mistake,
+    and how many more there are."""
     if not isinstance(tools, str):
         function_tools(tools)
         return ToolsFile((), ())

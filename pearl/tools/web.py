@@ -210,15 +210,9 @@ def open_session(
     """A session that only connects to checked addresses, uses nothing of the environment (such as
     proxies), and keeps no cookies.
 
-    Args:
-        origin: scheme, host and port of what is called.
-        ca: a file of certificates to trust in place of the system's; empty for the system's.
-        limits: they say whether the host may be in a private network.
-        resolve: gives the addresses of a host.
-
-    Raises:
-        ToolError: the host is a private address, and may not be.
-    """
+    The certificates in the file ``ca`` are trusted in place of the system's, if it is given;
+    ``resolve`` gives the addresses of a host. A `ToolError` where the origin's is a private
+    address, and the limits do not allow that."""
     if is_private_literal(urlsplit(origin).hostname or "") and not limits.private:
         # Checked here, as aiohttp does not call the resolver for an address.
         _private()

@@ -137,13 +137,8 @@ class ConcurrencyLimiter:
         return loop.time()
 
     def leave(self, entered: float, error: ModelError | None = None, *, judge: bool = True) -> None:
-        """Give a slot back, and report the outcome of the call.
-
-        Args:
-            entered: the time that `enter` gave.
-            error: what went wrong, or None.
-            judge: whether the outcome counts; not so for a call that was cancelled.
-        """
+        """Give a slot back, and report the outcome of the call: what went wrong, or None.
+        ``entered`` is the time that `enter` gave; a call that was cancelled is not judged."""
         now = asyncio.get_running_loop().time()
         self.in_flight -= 1
         if judge:
