@@ -48,15 +48,9 @@ KILLED = (
 
 
 class ClusterRun:
-    """A job that is done on a cluster.
-
-    Args:
-        job: its tasks, and the file their rows go to.
-        settings: the scheduler's address, as ``tcp://host:8786``, or ``local``; the model; and
-            limits, which are for all workers together.
-        store: the client's own connection to the store.
-        progress: how far the run is.
-    """
+    """A job that is done on a cluster, ``local`` or at a scheduler's address, as
+    ``tcp://host:8786``. The limits in its settings are for all workers together, and the store is
+    the client's own connection."""
 
     def __init__(
         self, job: Job, settings: JobSettings, store: Store, progress: JobProgress

@@ -35,18 +35,9 @@ setting, by default 30."""
 class Order:
     """What a worker needs to know of a job.
 
-    Args:
-        run: the run's name.
-        store: the store's address, the same for all workers.
-        scope: the run whose cached replies count; empty for those of all runs.
-        models: the names of the models that answer.
-        identity: all that decides the models' answers, as the client sees it.
-        work: what is done with each task.
-        context: how much fits a prompt.
-        limits: one worker's share of the limits, but the whole budget.
-        prices: the price table.
-        constrain: whether replies are held to grammars and schemas.
-    """
+    The store's address is the same for all workers, and the models' identity is as the client sees
+    it. The limits are one worker's share, but the budget is whole. The scope is the run whose
+    cached replies count; empty for those of all runs."""
 
     run: str
     store: str

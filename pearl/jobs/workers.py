@@ -400,16 +400,7 @@ def put_row(store: Store, run: str, task: Task[Any], row: dict[str, Any]) -> Non
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """Coroutines that do tasks concurrently.
-
-    Args:
-        work: does a task.
-        context: how much fits a prompt.
-        engine: the model in its layers.
-        store: where runs and replies are kept.
-        size: the most tasks under way at the same time.
-        progress: how far the job's run is.
-    """
+    """Coroutines that do tasks concurrently, at most ``size`` of them at the same time."""
 
     work: Work
     context: Context

@@ -222,13 +222,9 @@ def repeated(text: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class ModelWeights:
-    """A file's weights in memory, with a context of their own.
-
-    Args:
-        server: llama.cpp's server, which also listens on the loopback interface.
-        key: the key that requests over that interface need.
-        queue: the thread that makes calls, one at a time.
-    """
+    """A file's weights in memory, with a context of their own. llama.cpp's server also listens on
+    the loopback interface, where requests need the key; the thread of the queue makes calls, one at
+    a time."""
 
     server: Any
     key: str

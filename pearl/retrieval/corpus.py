@@ -25,15 +25,8 @@ _LONGEST_ID = 512
 
 @dataclass(frozen=True, slots=True)
 class CorpusParagraph:
-    """A paragraph of a corpus.
-
-    Args:
-        line: its line in the file, counted from 1.
-        end: the number of bytes of the file up to the end of the line.
-        id: names it in the corpus.
-        title: the title it stands under; may be empty.
-        text: the paragraph.
-    """
+    """A paragraph of a corpus, with its line in the file, counted from 1, and the number of the
+    file's bytes up to its end. The title that it stands under may be empty."""
 
     line: int
     end: int

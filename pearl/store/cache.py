@@ -27,15 +27,9 @@ class ModelStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What the store holds.
-
-    Args:
-        models: the cached replies of each model.
-        runs: the number of runs.
-        entries: the number of entries in their journals.
-        saved: the number of calls that the cache has answered so far.
-        size: the size of the database in bytes.
-    """
+    """What the store holds: the cached replies of each model, the numbers of runs and of entries in
+    their journals, that of calls that the cache has answered so far, and the database's size in
+    bytes."""
 
     models: tuple[ModelStats, ...]
     runs: int

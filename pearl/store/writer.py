@@ -58,13 +58,8 @@ _Answer: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Any]
 
 
 class Writer(ABC):
-    """Takes changes, and commits them in the order in which they came.
-
-    Args:
-        engine: the database.
-        heartbeat: a change, with its payload, that is made every ten seconds
-            while the event loop or the thread runs.
-    """
+    """Takes changes, and commits them in the order in which they came. The heartbeat is a change,
+    with its payload, that is made every ten seconds while the event loop or the thread runs."""
 
     def __init__(self, engine: Engine, heartbeat: tuple[Work, Any]) -> None:
         self._engine = engine

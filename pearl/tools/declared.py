@@ -72,12 +72,8 @@ class InstalledTool:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A tool, or a server of several tools, and how it is carried out.
-
-    Args:
-        tool: the tool, as its users see it; for a server what its tools have in common.
-        how: the settings of its kind; None for the calculator, which has none.
-    """
+    """A tool as its users see it, or what several tools of a server have in common; and the
+    settings of its kind, of which the calculator has none."""
 
     tool: Tool
     how: Http | Search | McpServer | InstalledTool | None

@@ -98,14 +98,8 @@ class Connection:
     """A session with a server, which is opened when it is needed, and used by any event loop.
 
     The SDK requires that one task opens and closes a session, so the session has its own thread.
-
-    Args:
-        server: the server, as declared.
-        common: a tool with what all tools of the server have in common.
-        environment: the environment variables that it needs.
-        redact: takes secrets out of a text.
-        resolve: gives the addresses of a host.
-    """
+    ``common`` has what all tools of the server have in common; ``redact`` takes secrets out of a
+    text, and ``resolve`` gives the addresses of a host."""
 
     def __init__(
         self,

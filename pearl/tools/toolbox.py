@@ -211,14 +211,8 @@ def _validator() -> Any:  # noqa: ANN401 - of a class that jsonschema makes
 
 @dataclass(frozen=True)
 class Toolbox:
-    """Tools, and the services that carry out their calls.
-
-    Args:
-        tools: the tools by name.
-        services: the service of each tool, by name.
-        redact: takes secrets out of a text.
-        closing: functions that close the services' connections.
-    """
+    """Tools by name, the services that carry out their calls, and functions that close the
+    services' connections; ``redact`` takes secrets out of a text."""
 
     tools: Mapping[str, Tool]
     services: Mapping[str, Service]
@@ -263,19 +257,12 @@ class Toolbox:
 
 @dataclass(frozen=True, slots=True)
 class CachedTools:
-    """Tools whose replies are stored for a run, so that a resumed run repeats no call.
+    """Tools whose replies are stored for a run, so that a resumed run repeats no call. ``question``
+    names the question in the run.
 
-    Identical calls in a run are made each time, as their replies may differ;
-    so are those of a later run. Errors are stored too, and each call counts for
-    the limit whether it is stored or not, so that a resumed run does what it
-    would have done.
-
-    Args:
-        inner: the tools.
-        replies: where replies are stored.
-        run: the run's name.
-        question: names the question in the run.
-    """
+    Identical calls in a run are made each time, as their replies may differ; so are those of a
+    later run. Errors are stored too, and each call counts for the limit whether it is stored or
+    not, so that a resumed run does what it would have done."""
 
     inner: Tools
     replies: ReplyCache

@@ -94,14 +94,8 @@ _MOVED = (301, 302, 303, 307, 308)
 
 
 class Web:
-    """A service over HTTP.
-
-    Args:
-        http: the service, as declared.
-        limits: its limits; the caller sets the timeout of a call.
-        environment: the environment variables that it needs.
-        resolve: gives the addresses of a host.
-    """
+    """A service over HTTP, as declared, which keeps to its limits, but for the timeout of a call,
+    which the caller sets. ``resolve`` gives the addresses of a host."""
 
     def __init__(
         self, http: Http, limits: ToolLimits, environment: Mapping[str, str], resolve: Resolve

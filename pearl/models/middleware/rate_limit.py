@@ -243,15 +243,8 @@ class _Round:
 
 @dataclass(frozen=True)
 class Throttle:
-    """Makes a call once the rates allow it and there is a slot for it.
-
-    Args:
-        ask: makes the call.
-        limiter: gives the slots.
-        requests: requests a minute, or None.
-        tokens: tokens a minute, or None.
-        expect: the tokens that a request is expected to take.
-    """
+    """Makes a call once the rates, of requests and tokens a minute, allow it and there is a slot
+    for it; ``expect`` gives the tokens that a request is expected to take."""
 
     ask: Ask
     limiter: ConcurrencyLimiter
