@@ -92,17 +92,12 @@ def evidence_key(step: str) -> str:
 def quoted(
     plan: Plan, values: Mapping[str, Value], ends: Sequence[str], document: Source | None = None
 ) -> list[tuple[str, str]]:
-    """The quotations behind some outputs, each with the name of its step.
+    """The quotations behind the outputs of some steps of a plan that ran (``ends``), each with the
+    name of its step. Its values have them under `evidence_key`.
 
-    They are the outputs' own; where there are none, those of the steps they were made from.
-
-    Args:
-        plan: the plan that ran.
-        values: its outputs, and their quotations under `evidence_key`.
-        ends: the names of the steps that gave the outputs.
-        document: if given, words in quotation marks count where it has them; lines after ">" count
-            in any case.
-    """
+    They are the outputs' own; where there are none, those of the steps they were made from. Lines
+    after ">" count in any case, and words in quotation marks where a document is given that has
+    them."""
     needs = dependencies(plan.steps)
     quotes: list[tuple[str, str]] = []
     names = list(ends)

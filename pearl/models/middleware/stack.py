@@ -108,16 +108,11 @@ def check_priced(limits: EngineLimits, model: Model, prices: Prices) -> None:
 
 @dataclass(frozen=True)
 class Engine:
-    """A run's models in their layers.
+    """A run's models in their layers, of which ``ask`` is the outermost, and the limiter of
+    concurrent calls of each.
 
-    Args:
-        ask: the outermost layer.
-        model: the run's model, or `Models`.
-        limiters: the limiter of concurrent calls of each model.
-        replies: where replies are stored; None where they are not.
-        constrain: whether replies are constrained by grammars and schemas.
-        scope: the scope of stored replies that may be used.
-    """
+    Replies are stored in ``replies``, if that is given, and those of the scope may be used;
+    ``constrain`` says whether they are constrained by grammars and schemas."""
 
     ask: Ask
     model: Model
