@@ -84,10 +84,10 @@ class HaltError(ModelError):
 
 class ConcurrencyLimiter:
     """Slots for concurrent calls, shared by all plans of a batch: at most ``first`` of them to
-    begin with, and never more than ``ceiling``."""
+    begin with, and never more than ``ceiling``, or than `CEILING` where that is 0."""
 
-    def __init__(self, ceiling: int = CEILING, first: int = FIRST) -> None:
-        self._ceiling = float(ceiling)
+    def __init__(self, ceiling: int = 0, first: int = FIRST) -> None:
+        self._ceiling = float(ceiling or CEILING)
         self._limit = min(float(first), self._ceiling)
         self._doubling = True
         self._cut_at = -1.0
