@@ -317,16 +317,14 @@ class _Fitting:
             what = "read the document in parts"
             if number is None:
                 name, size = next(each for each in readers.items() if enough(each[1]) is None)
-                sizes_told = f"a step itself takes {size:,}"
+                told = f"a step itself takes {size:,}"
             else:
                 most = context.room - 2 * asked
                 name, size = next(each for each in mergers.items() if each[1] > most)
                 what = "merge what the parts of the document gave"
-                sizes_told = (
-                    f"a merge itself takes {size:,}, each of what it merges up to {asked:,}"
-                )
+                told = f"a merge itself takes {size:,}, each of what it merges up to {asked:,}"
             raise ContextError(
-                f"The window of {context.limit:,} tokens is too small to {what}: {sizes_told}, and "
+                f"The window of {context.limit:,} tokens is too small to {what}: {told}, and "
                 f"{context.free:,} are kept free for the reply. "
                 f"Use {'--context retrieve or ' if reading < context.room else ''}a model with a "
                 "longer window.",
