@@ -33,10 +33,10 @@ from pearl.models.endpoint_replies import (
 )
 from pearl.models.tokens import REASONING, counter, room_for
 from pearl.models.transport import Transport, within
+from pearl.prompts.calls import Message
 
 if TYPE_CHECKING:
     from pearl.models.settings import Settings
-    from pearl.prompts.calls import Message
 
 
 class OpenAI:
