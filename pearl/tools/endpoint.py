@@ -78,8 +78,7 @@ class TomlTable:
 
     def _take(self, key: str, field: str) -> None:
         self.wrong(f"there is no such field: do you mean {field}?", key)
-        value = self.data.pop(key)
-        self.data.setdefault(field, value)
+        self.data.setdefault(field, self.data.pop(key))
 
     def value(
         self,
