@@ -57,18 +57,10 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class ProviderBatch:
-    """A batch as the provider shows it.
-
-    Args:
-        id: the provider's name for it.
-        status: the provider's word, as ``in_progress``.
-        input_file_id: the file of its requests.
-        output_file_id: the file of its answers; empty where there are none.
-        error_file_id: the file of its failures; empty where there are none.
-        completed: the number of requests that were answered.
-        failed: the number of requests that failed.
-        complaint: the first error of the batch as a whole, or None.
-    """
+    """A batch as the provider shows it: its name there and its status in the provider's word, as
+    ``in_progress``; the files of its requests, answers and failures, empty where there are none;
+    how many requests were answered, and how many failed; and the first error of the batch as a
+    whole, or None."""
 
     id: str
     status: str

@@ -54,16 +54,9 @@ _LOCK = "building"
 class IndexInfo:
     """What an index's note says.
 
-    Args:
-        corpus: the name of the file it was made from.
-        digest: that file's SHA-256.
-        size: that file's size in bytes.
-        passages: how many it holds.
-        part: the folder within it that holds them.
-        engine: the version of tantivy that wrote them.
-        files: the part's files, each with its size in bytes and its SHA-256.
-        fresh: False where `build_index` found that the index was up to date.
-    """
+    It was made from the file ``corpus``, of a SHA-256 and a size in bytes, by a version of tantivy.
+    Its passages are in the folder ``part`` within it, whose files each have a size and a SHA-256.
+    It is not ``fresh`` where `build_index` found that it was up to date."""
 
     corpus: str
     digest: str

@@ -202,15 +202,8 @@ def score_of(row: Mapping[str, Any]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Counts of a job's rows so far.
-
-    Args:
-        rows: the number of rows.
-        answered: how many have an answer.
-        judged: how many have a score.
-        right: how many have a score of 1.
-        scores: the sum of the scores.
-    """
+    """Counts of a job's rows so far: of all, of those that have an answer, a score, and a score of
+    1; and the sum of the scores."""
 
     rows: int
     answered: int

@@ -52,14 +52,8 @@ class ToolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a tool.
-
-    Args:
-        name: its name.
-        about: a description, for a model and a person.
-        schema: the JSON schema of its values, as JSON text.
-        required: whether a call must have it.
-    """
+    """A parameter of a tool: a description for a model and a person, the JSON schema of its values,
+    as JSON text, and whether a call must have it."""
 
     name: str
     about: str
