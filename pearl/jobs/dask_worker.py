@@ -37,7 +37,8 @@ class Order:
 
     The store's address is the same for all workers, and the models' identity is as the client sees
     it. The limits are one worker's share, but the budget is whole. The scope is the run whose
-    cached replies count; empty for those of all runs."""
+    cached replies count; empty for those of all runs.
+    """
 
     run: str
     store: str

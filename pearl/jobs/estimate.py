@@ -267,7 +267,8 @@ def estimate(
 
     ``setup`` says how the questions are to be answered, and ``model`` by which model, or several
     `Models`. Replies in the store, if there is one, cost nothing; without ``cache``, those of other
-    runs are not reused."""
+    runs are not reused.
+    """
     if setup.tools:
         from pearl.tools.declared import check_tools
 

@@ -300,7 +300,8 @@ async def resume(
 
     A stored row holds as long as its task's key is unchanged; it is counted in ``progress``. Gives
     the ids of the remaining tasks, in order; and the file with the rows that hold, or None where
-    the job has no file."""
+    the job has no file.
+    """
     tasks, run = job.tasks, progress.run
     earlier = read_row_keys(store.engine, run)
     stored = tuple(name for name in tasks.ids if name in earlier)

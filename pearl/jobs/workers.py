@@ -291,7 +291,8 @@ class RowsFile:
     cannot be written, or another job writes it.
 
     It is replaced atomically when it is opened and when it is closed; in between, it is locked, and
-    rows are appended as they come."""
+    rows are appended as they come.
+    """
 
     def __init__(self, path: str, lines: Iterable[str]) -> None:
         self._path = Path(path)
@@ -416,7 +417,8 @@ class WorkerPool:
         can be made; ``done`` is called with each row, which is in the store by then.
 
         A problem that concerns all tasks, such as a document that can no longer be read, stops the
-        engine; calls under way, which are paid for, are still finished."""
+        engine; calls under way, which are paid for, are still finished.
+        """
 
         def draw() -> Iterator[Task[Any]]:
             try:

@@ -282,7 +282,8 @@ def call_key(
     constraint; without one, it is as it was before there were constraints.
 
     ``shared`` is the beginning of the last message, which many prompts share; its hash is
-    cached."""
+    cached.
+    """
     *before, last = messages
     rest = [last["role"], _digest(shared) if shared else "", last["content"][len(shared) :]]
     constrained = [constraint.digest] if constraint else []

@@ -115,7 +115,8 @@ class OpenAIEmbedding:
     """A model of an endpoint, asked over ``/embeddings``, by its name there.
 
     Nothing here is retried. The endpoint's address, the key and the timeout are read from the
-    environment at the first use."""
+    environment at the first use.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name

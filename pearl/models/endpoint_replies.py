@@ -225,7 +225,8 @@ def check_read(request: Request, model: str, usage: Usage) -> None:
     Some servers silently cut a prompt that exceeds their context length. But they report how many
     tokens they read, which is compared with our own count in the model's vocabulary; none are not
     checked. tiktoken's vocabulary takes 79 MB and 0.2 seconds, so it is loaded only where an
-    estimate, which takes 1 ms a document, leaves a doubt."""
+    estimate, which takes 1 ms a document, leaves a doubt.
+    """
     document = request.call.document if isinstance(request.call, ExecuteStep) else None
     read = usage.prompt_tokens
     if document is None or not read or len(document.text) < WORTH_COUNTING:

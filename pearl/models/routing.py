@@ -83,7 +83,8 @@ def model_for(model: Model, call: calls.Call) -> Model:
 
     The planner answers calls that decide on steps and see at most the beginning of their outputs:
     whole plans, next steps, their corrections, actions, and replies in a form whose schema plans.
-    The reader answers all others, except for steps whose action names a model."""
+    The reader answers all others, except for steps whose action names a model.
+    """
     if not isinstance(model, Models):
         return model
     match call:

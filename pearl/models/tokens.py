@@ -116,7 +116,8 @@ def room_for(
     default ``PEARL_CONTEXT``; None where neither does.
 
     It is rounded down, so that prompts of similar length have the same grammar, which servers
-    cache."""
+    cache.
+    """
     window = window or env_number("PEARL_CONTEXT")
     if not window:
         return limit

@@ -56,7 +56,8 @@ class IndexInfo:
 
     It was made from the file ``corpus``, of a SHA-256 and a size in bytes, by a version of tantivy.
     Its passages are in the folder ``part`` within it, whose files each have a size and a SHA-256.
-    It is not ``fresh`` where `build_index` found that it was up to date."""
+    It is not ``fresh`` where `build_index` found that it was up to date.
+    """
 
     corpus: str
     digest: str
@@ -182,7 +183,8 @@ class CorpusRetriever:
     """The paragraphs of an index, and what its note says.
 
     Threads may share a retriever: the engine's view of an index never changes, and a search lets
-    other threads run. In a coroutine, ``await asyncio.to_thread(retriever.search, query, k)``."""
+    other threads run. In a coroutine, ``await asyncio.to_thread(retriever.search, query, k)``.
+    """
 
     path: str
     info: IndexInfo

@@ -51,7 +51,8 @@ class LearnedWindow:
 
         A number that the refused prompt cannot exceed is no window. Where the prompt should have
         fitted, the endpoint counts more tokens than Pearl, and the limit is reduced by a fifth, but
-        not below half of the stated number."""
+        not below half of the stated number.
+        """
         texts = [message["content"] for message in messages]
         most = sum(len(text.encode("utf-8", "replace")) for text in texts) + context.free
         if stated < SMALLEST or stated > most or not context.holds(messages):

@@ -97,7 +97,8 @@ def quoted(
 
     They are the outputs' own; where there are none, those of the steps they were made from. Lines
     after ">" count in any case, and words in quotation marks where a document is given that has
-    them."""
+    them.
+    """
     needs = dependencies(plan.steps)
     quotes: list[tuple[str, str]] = []
     names = list(ends)
@@ -140,7 +141,8 @@ def evidence(
 
     They are in document order. If the answer only quotes, they are in its order, which for the
     offline reader is from the best on. The steps of the plan that ``ran``, by default ``plan``, say
-    which of several documents they read."""
+    which of several documents they read.
+    """
     steps = {step.name: step for step in (ran or plan).steps}
     read: dict[str, list[_Part]] = {}
     quotes: dict[tuple[str | None, str], Quote] = {}

@@ -178,7 +178,8 @@ def fit_fill(call: _Filled, context: Context) -> tuple[_Filled, Decision | None]
 
     Under every policy but ``full``, a document that is too long is cut to the paragraphs that are
     relevant to the inputs, in its order, each with its headings. It is not read in parts, as the
-    objects could not be merged."""
+    objects could not be merged.
+    """
     if context.limit is None:
         return call, None
     filled = call.fill if isinstance(call, CorrectFilled) else call
@@ -225,7 +226,8 @@ def fit_choice(call: MapAnswer, context: Context) -> tuple[MapAnswer, Decision |
     made to. Gives the call; and, if outputs were cut, how many tokens they had before and have now.
 
     Under every policy but ``full``, outputs are cut to passages that are relevant to the question
-    and the options; where they are too many for each to have room, their text as a whole is cut."""
+    and the options; where they are too many for each to have room, their text as a whole is cut.
+    """
     if context.holds(render(call)):
         return call, None
 

@@ -47,7 +47,8 @@ async def ask_planner(
     Gives the call as it was made, which is added to those that were ``asked`` before, and its
     reply. If one of them was the same, as after a repeated mistake, another sample is asked for. A
     `ContextError` where the prompt does not fit, and nothing was sent; a `ModelError` where the
-    model gave no usable answer."""
+    model gave no usable answer.
+    """
 
     noted = "next/fitted" if isinstance(_write(call), NextStep) else "plan/fitted"
     fit = partial(fit_planning, call, caller.planning)
@@ -61,7 +62,8 @@ def fit_planning(call: Planning, context: Context) -> tuple[Planning, str]:
     fit.
 
     In place of a correction that cannot be made to fit, the first call is made again. Gives the
-    call, and, where something is left out, a sentence that says what is shown."""
+    call, and, where something is left out, a sentence that says what is shown.
+    """
     window, fitted = context.whole or context, call
     while not context.holds(render(fitted)):
         # What a planner needs is left out only if the model's own window does not hold the prompt.
@@ -135,7 +137,8 @@ def narrowed(write: _Write, most: int) -> _Write:
     used, without the builtins; 0 for all.
 
     How often accepted plans used an action is known from its provenance (the questions that
-    proposed it) and from the demonstrations."""
+    proposed it) and from the demonstrations.
+    """
     if not most:
         return write
     used: Counter[str] = Counter()

@@ -351,7 +351,8 @@ def replay(records: Sequence[Trace], library: Library) -> Replayed:
     """Check every record, and run those that have step outputs and an answer.
 
     Actions that the library lacks are reported. They are added for the run with the arguments that
-    the plan gives them, because their outputs are recorded."""
+    the plan gives them, because their outputs are recorded.
+    """
     result = Replayed()
     for record in records:
         result.plans += 1

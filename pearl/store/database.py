@@ -150,7 +150,8 @@ def check_to_write(engine: Engine) -> None:
     file.
 
     The log of a file that is gone is deleted, unless another process has it open: it would be
-    applied to the file that is now in its place."""
+    applied to the file that is now in its place.
+    """
     try:
         check_in_place(engine)
     except DisplacedError:

@@ -162,7 +162,8 @@ class StoreLedger:
     """Adds up what every process of a run spends and reserves, up to the ceiling.
 
     The amounts that a dead process had reserved count as spent, because its calls may have been
-    paid for."""
+    paid for.
+    """
 
     def __init__(self, store: Store, run: str, ceiling: Ceiling) -> None:
         self._store = store

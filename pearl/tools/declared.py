@@ -257,7 +257,8 @@ def load_tools(
 
     An `InputError` where the file cannot be read, it has a mistake (the first is named, the others
     are counted), a variable is not set, an index cannot be opened, or a server cannot be
-    reached."""
+    reached.
+    """
     values = os.environ if environment is None else environment
     file = check_tools(path, values)
     tools, services = dict[str, Tool](), dict[str, Service]()

@@ -97,7 +97,8 @@ class Connection:
 
     The SDK requires that one task opens and closes a session, so the session has its own thread.
     ``common`` has what all tools of the server have in common; ``redact`` takes secrets out of a
-    text, and ``resolve`` gives the addresses of a host."""
+    text, and ``resolve`` gives the addresses of a host.
+    """
 
     def __init__(
         self,

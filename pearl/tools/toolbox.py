@@ -253,7 +253,8 @@ class CachedTools:
 
     Identical calls in a run are made each time, as their replies may differ; so are those of a
     later run. Errors are stored too, and each call counts for the limit whether it is stored or
-    not, so that a resumed run does what it would have done."""
+    not, so that a resumed run does what it would have done.
+    """
 
     inner: Tools
     replies: ReplyCache
@@ -356,7 +357,8 @@ def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_
 
     Its arguments are a tool's name, and the call's arguments as `arguments_of` takes them; these
     may be missing for a tool that needs none. Its value is the reply's text. A failed call is a
-    `StepError` with the tool's message; its reason is `WRONG_INPUT` or ``tool``."""
+    `StepError` with the tool's message; its reason is `WRONG_INPUT` or ``tool``.
+    """
 
     async def solve(path: str, args: Sequence[Given]) -> Value:
         name = as_text(args[0].value)

@@ -206,7 +206,8 @@ def open_session(
 
     The certificates in the file ``ca`` are trusted in place of the system's, if it is given;
     ``resolve`` gives the addresses of a host. A `ToolError` where the origin's is a private
-    address, and the limits do not allow that."""
+    address, and the limits do not allow that.
+    """
     if is_private_literal(urlsplit(origin).hostname or "") and not limits.private:
         # Checked here, as aiohttp does not call the resolver for an address.
         _private()

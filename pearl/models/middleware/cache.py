@@ -91,7 +91,8 @@ class CacheLayer:
     """Answers from the cache; identical calls under way are made once (single flight).
 
     Stored replies of the scope may be used; an empty one has those of all runs. ``sleep`` waits
-    some seconds, or raises a `HaltError` once no further call is made."""
+    some seconds, or raises a `HaltError` once no further call is made.
+    """
 
     ask: Ask
     replies: ReplyCache

@@ -29,7 +29,8 @@ class RateLimiter:
     minute.
 
     An amount that is larger than what is free is let through, and the next ones wait until it is
-    made up for. So a call may have more tokens than a second's worth."""
+    made up for. So a call may have more tokens than a second's worth.
+    """
 
     def __init__(self, per_minute: float) -> None:
         self._rate = per_minute / 60

@@ -106,7 +106,8 @@ class Engine:
     concurrent calls of each.
 
     Replies are stored in ``replies``, if that is given, and those of the scope may be used;
-    ``constrain`` says whether they are constrained by grammars and schemas."""
+    ``constrain`` says whether they are constrained by grammars and schemas.
+    """
 
     ask: Ask
     model: Model
@@ -188,7 +189,8 @@ def upper(request: Request, model: str, reply: int = REPLY) -> Usage:
 
     Counting a whole prompt takes as long as the call, so the part that all steps on a document
     share is counted once, and the rest is bounded by its length. A grammar that a server's decoder
-    takes adds no tokens to the prompt; that of a tool does, and so does a schema."""
+    takes adds no tokens to the prompt; that of a tool does, and so does a schema.
+    """
     *before, last = [message["content"] for message in request.messages]
     shared, constraint = request.stable, request.constraint
     if not shared and isinstance(request.call, WritePlan):
