@@ -223,7 +223,7 @@ def check_read(request: Request, model: str, usage: Usage) -> None:
     """Check that an endpoint read the whole document it was sent; a `ModelError` where it did not.
 
     Some servers silently cut a prompt that exceeds their context length. But they report how many
-    tokens they read, which is compared with our own count in the model's vocabulary; none are not
+    tokens they read, which is compared with our own count in the model's vocabulary; a zero is not
     checked. tiktoken's vocabulary takes 79 MB and 0.2 seconds, so it is loaded only where an
     estimate, which takes 1 ms a document, leaves a doubt.
     """

@@ -61,9 +61,9 @@ def choose_model(name: str = "") -> Model:
 
 
 def find_endpoint(name: str) -> Endpoint:
-    """The endpoint that the environment and a model's name mean, which stands after ``responses:``
-    for the Responses API, and after ``azure:`` for a deployment on Azure; an `InputError` says
-    which setting is missing or wrong."""
+    """The endpoint that the environment and a model's name mean. Before the name may stand
+    ``responses:`` for the Responses API, and ``azure:`` for a deployment on Azure. An `InputError`
+    says which setting is missing or wrong."""
     from pearl.models.openai import Endpoint, RequestWriter, ResponsesWriter
     from pearl.models.settings import read_settings
     from pearl.models.tokens import plain_name

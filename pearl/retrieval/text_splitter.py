@@ -43,9 +43,9 @@ class LabelError(Exception):
 
 
 def spans(text: str, number: int, slack: float = 0.15) -> list[Span]:
-    """Cut a text into at least one part, which together are the text; one with fewer characters
-    than parts gives empty parts. To fall between paragraphs, or else sentences, or else words, a
-    cut may be moved by ``slack``, a share of a part's length, below 0.5."""
+    """Cut a text into ``number`` parts, at least one, which together are the text; where it has
+    fewer characters, some are empty. To fall between paragraphs, or else sentences, or else words,
+    a cut may be moved by ``slack``, a share of a part's length, below 0.5."""
     size = len(text) / number
     ends = [0]
     for at in range(1, number):
