@@ -238,8 +238,11 @@ Metric: TypeAlias = "str | MetricFunction | Graded"
 
 
 def find_metric(metric: Metric) -> Scorer | None:
-    """The scorer for a user's choice of metric; None for an empty name. An `InputError` where there
-    is no metric of that name, or it cannot be loaded or called."""
+    """The scorer for a user's choice of metric; None for an empty name.
+
+    Raises:
+        InputError: there is no metric of that name, or it cannot be loaded or called.
+    """
     if metric == "":
         return None
     if isinstance(metric, Graded):
@@ -257,8 +260,11 @@ def find_metric(metric: Metric) -> Scorer | None:
 
 
 def with_grader(model: Model, metric: Scorer | None) -> Model:
-    """A run's models, with the one that grades added where the metric needs one; an `InputError`
-    where there is no such model, or it is no language model."""
+    """A run's models, with the one that grades added where the metric needs one.
+
+    Raises:
+        InputError: there is no such model, or it is no language model.
+    """
     if not isinstance(metric, Graded):
         return model
     if metric.model in ("", readers_of(model)[0].name):

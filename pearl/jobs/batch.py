@@ -75,8 +75,11 @@ class Setup:
         return plan_library(Source("plan", plan), self.plans or self.prepared.library)
 
     def digest(self) -> str:
-        """The hash of everything in the setup that may change an answer; an `InputError` where the
-        strategy embeds, and the embedding of the environment cannot be used."""
+        """The hash of everything in the setup that may change an answer.
+
+        Raises:
+            InputError: the strategy embeds, and the embedding of the environment cannot be used.
+        """
         prepared, spec = self.prepared, self.prepared.spec
         shown = [[demo.question, demo.plan] for demo in prepared.demonstrations]
         fitting = [self.context.policy, self.context.window, self.context.reply]
@@ -115,11 +118,19 @@ def make_setup(
     examples: int = 0,
     tools: str | tuple[Action, ...] = "",
 ) -> tuple[Setup, Model]:
-    """Check how questions are to be answered; an `InputError` where an argument cannot be used.
+    """Check how questions are to be answered.
 
-    The arguments are as `prepare` and `Setup` take them; ``fit`` gives how much fits a prompt of
-    these models. Gives the setup, and the model together with the models that actions of the
-    libraries name.
+    Args:
+        model: the model that answers.
+        strategy, library, demonstrations, settings, tools: as `prepare` takes them.
+        fit: gives how much fits a prompt of these models.
+        plans, examples: as in `Setup`.
+
+    Returns:
+        The setup, and the model together with the models that actions of the libraries name.
+
+    Raises:
+        InputError: an argument cannot be used.
     """
     planner = planner_of(model).name
     prepared = prepare(strategy, planner, library, demonstrations, settings, tools)
@@ -129,8 +140,17 @@ def make_setup(
 
 
 async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -> dict[str, Any]:
-    """Answer one question, and give its row of the output, as JSON data. A question without an
-    answer has an error in its row, and counts as wrong."""
+    """Answer one question.
+
+    Args:
+        setup: how to answer.
+        task: the question and its document.
+        session: the model in its layers, and the question's journal.
+
+    Returns:
+        The row of the output, as JSON data. A question without an answer has
+        an error in its row, and counts as wrong.
+    """
     question, document, prepared = task.payload.question, task.payload.document, setup.prepared
     session = replace(session, examples=setup.examples)
     library = setup.plan_library(question.plan)
@@ -191,8 +211,17 @@ def _row(question: Question, status: str, correct: bool | None) -> dict[str, Any
 
 
 def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
-    """Answering a file of questions, into a file of answers; an `InputError` where that would
-    overwrite the questions or a document, or the tools cannot be used."""
+    """Answering a file of questions.
+
+    Args:
+        index: the file.
+        output: the file of answers.
+        setup: how to answer.
+
+    Raises:
+        InputError: the output would overwrite the questions or a document, or the tools cannot be
+            used.
+    """
     if setup.tools:
         from pearl.tools.declared import check_tools
 

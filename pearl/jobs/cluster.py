@@ -48,9 +48,15 @@ KILLED = (
 
 
 class ClusterRun:
-    """A job that is done on a cluster, ``local`` or at a scheduler's address, as
-    ``tcp://host:8786``. The limits in its settings are for all workers together, and the store is
-    the client's own connection."""
+    """A job that is done on a cluster.
+
+    Args:
+        job: its tasks, and the file their rows go to.
+        settings: the scheduler's address, as ``tcp://host:8786``, or ``local``; the model; and
+            limits, which are for all workers together.
+        store: the client's own connection to the store.
+        progress: how far the run is.
+    """
 
     def __init__(
         self, job: Job, settings: JobSettings, store: Store, progress: JobProgress
@@ -67,7 +73,11 @@ class ClusterRun:
         self._telling: asyncio.Task[None] | None = None
 
     def stop(self, error: ModelError) -> bool:
-        """Make no further calls, while those under way go on; gives whether there may be any."""
+        """Make no further calls; those under way go on.
+
+        Returns:
+            Whether calls may be under way.
+        """
         if self._stopped is None:
             self._stopped = error
             if self._client is not None:

@@ -35,9 +35,17 @@ setting, by default 30."""
 class Order:
     """What a worker needs to know of a job.
 
-    The store's address is the same for all workers, and the models' identity is as the client sees
-    it. The limits are one worker's share, but the budget is whole. The scope is the run whose
-    cached replies count; empty for those of all runs.
+    Args:
+        run: the run's name.
+        store: the store's address, the same for all workers.
+        scope: the run whose cached replies count; empty for those of all runs.
+        models: the names of the models that answer.
+        identity: all that decides the models' answers, as the client sees it.
+        work: what is done with each task.
+        context: how much fits a prompt.
+        limits: one worker's share of the limits, but the whole budget.
+        prices: the price table.
+        constrain: whether replies are held to grammars and schemas.
     """
 
     run: str
@@ -54,8 +62,13 @@ class Order:
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """The result of a chunk: the rows of the tasks that were finished, the calls that were made,
-    and the reason and message if no more calls can be made."""
+    """The result of a chunk.
+
+    Args:
+        rows: the rows of the tasks that were finished.
+        progress: the calls that were made.
+        stopped: the reason and message if no more calls can be made; else None.
+    """
 
     rows: tuple[dict[str, Any], ...]
     progress: JobProgress
@@ -99,8 +112,11 @@ class DaskWorker(WorkerPlugin):  # type: ignore[misc]
             self._chunks[key].cancel()
 
     def do(self, key: str, tasks: tuple[Task[Any], ...]) -> ChunkResult:
-        """Do a chunk's tasks; ``key`` is Dask's name for the chunk. A `Reschedule` where it was
-        cancelled: Dask gives it to another worker if it is still wanted."""
+        """Do a chunk's tasks; ``key`` is Dask's name for the chunk.
+
+        Raises:
+            Reschedule: the chunk was cancelled; Dask gives it to another worker if still wanted.
+        """
         # Under the lock, as `teardown` cancels only what the loop was given before it closes.
         with self._lock:
             if self._loop is None:

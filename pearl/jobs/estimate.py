@@ -262,12 +262,20 @@ def estimate(
     *,
     cache: bool = True,
 ) -> Estimate:
-    """Estimate a batch; an `InputError` where a document, the store, or the file of tools cannot be
-    read. Nothing is sent, and no tool is asked.
+    """Estimate a batch. Nothing is sent, and no tool is asked.
 
-    ``setup`` says how the questions are to be answered, and ``model`` by which model, or several
-    `Models`. Replies in the store, if there is one, cost nothing; without ``cache``, those of other
-    runs are not reused.
+    Args:
+        index: the questions.
+        setup: how they are to be answered.
+        model: the model that is to answer, or several `Models`.
+        prices: the price table.
+        store: where replies are kept; None where there is no store.
+        constrain: whether replies are to be held to grammars and schemas.
+        parallel: calls at the same time.
+        cache: whether replies of other runs may be reused.
+
+    Raises:
+        InputError: a document, the store, or the file of tools cannot be read.
     """
     if setup.tools:
         from pearl.tools.declared import check_tools

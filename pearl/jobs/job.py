@@ -108,8 +108,15 @@ class JobSettings:
 def start(
     job: Job, settings: JobSettings, changed: Callable[[JobProgress], None] = lambda _: None
 ) -> JobProgress:
-    """Run or resume a job, to its end or until Ctrl-C stops it, and give its final progress; at
-    each change of it, ``changed`` is called.
+    """Run or resume a job, to its end or until Ctrl-C stops it.
+
+    Args:
+        job: the job.
+        settings: how it is done.
+        changed: called at each change of progress.
+
+    Returns:
+        The final progress.
 
     Raises:
         InputError: the job or a setting cannot be used; nothing was sent.
@@ -296,11 +303,16 @@ async def resume(
     job: Job, store: Store, progress: JobProgress
 ) -> tuple[tuple[str, ...], RowsFile | None]:
     """Find out which tasks of a run, which ``progress`` names, are done, and drop rows that no
-    longer hold; an `InputError` where a task cannot be read, or the job's file cannot be written.
+    longer hold.
 
-    A stored row holds as long as its task's key is unchanged; it is counted in ``progress``. Gives
-    the ids of the remaining tasks, in order; and the file with the rows that hold, or None where
-    the job has no file.
+    A stored row holds as long as its task's key is unchanged; it is counted in ``progress``.
+
+    Returns:
+        The ids of the remaining tasks, in order; and the job's file with the
+        rows that hold, or None where the job has no file.
+
+    Raises:
+        InputError: a task cannot be read, or the file cannot be written.
     """
     tasks, run = job.tasks, progress.run
     earlier = read_row_keys(store.engine, run)

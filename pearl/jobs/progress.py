@@ -107,8 +107,11 @@ def lines() -> Callable[..., None]:
 
 @contextmanager
 def documents_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show how many documents are read: as a bar on a terminal, else as a line now and then. Yields
-    a function to call with the documents that were read, and how many there are."""
+    """Show how many documents are read: as a bar on a terminal, else as a line now and then.
+
+    Yields:
+        A function to call with the documents that were read, and how many there are.
+    """
     if quiet or sys.stderr is None:
         yield lambda done, of: None
     elif is_watched():
@@ -121,8 +124,11 @@ def documents_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def batch_progress(*, quiet: bool) -> Iterator[Callable[[JobProgress], None]]:
-    """Show the progress of a batch: as a bar on a terminal, else as a line now and then. Yields a
-    function to call with the progress at each change."""
+    """Show the progress of a batch: as a bar on a terminal, else as a line now and then.
+
+    Yields:
+        A function to call with the progress at each change.
+    """
     if quiet or sys.stderr is None:
         yield lambda _: None
     elif is_watched():

@@ -173,8 +173,11 @@ class QuestionIndex:
         return (self.folder / document for document in named)
 
     def questions(self, ids: Iterable[str]) -> Iterator[tuple[QuestionPlace, Question]]:
-        """Read questions again, one at a time; an `InputError` where one has changed since the file
-        was checked, or the file cannot be read."""
+        """Read questions again, one at a time.
+
+        Raises:
+            InputError: one has changed since the file was checked, or the file cannot be read.
+        """
         try:
             file = self.path.open("rb")
         except OSError as error:
@@ -192,14 +195,21 @@ class QuestionIndex:
                 yield place, parse_question(row, name)
 
     def document(self, question: Question) -> Source:
-        """The document of a question; an `InputError` where it cannot be read."""
+        """The document of a question.
+
+        Raises:
+            InputError: it cannot be read.
+        """
         if question.text:
             return Source(f"document of {question.id}", composed(question.text))
         return Source(question.document, read_documents(_within(question.paths, self.folder)).text)
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[QuestionTask]]:
-        """Questions with their documents, each read when it is needed; an `InputError` where one
-        can no longer be read."""
+        """Questions with their documents, each read when it is needed.
+
+        Raises:
+            InputError: a question or document can no longer be read.
+        """
         held: dict[str, Source] = {}
         for place, question in self.questions(ids):
             document = held.pop(place.document, None) or self.document(question)
@@ -392,9 +402,18 @@ def _close(key: str, names: tuple[str, ...]) -> str:
 
 
 def question_rows(row: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]:
-    """The questions of a line, a JSON object: its own, or those of an article of QuALITY (Pang et
-    al., 2022), each with its place for messages, and as a row that `parse_question` takes. An
-    `InputError` where a question of an article has the wrong form."""
+    """The questions of a line: its own, or those of an article of QuALITY (Pang et al., 2022).
+
+    Args:
+        row: the line's JSON object.
+        name: its file and line, for messages.
+
+    Returns:
+        For each question its place for messages, and its row as `parse_question` takes it.
+
+    Raises:
+        InputError: a question of an article has the wrong form.
+    """
     article, questions = row.get("article"), row.get("questions")
     if not isinstance(article, str) or not isinstance(questions, list):
         return [(name, row)]
@@ -426,9 +445,14 @@ def comparable(text: str) -> str:
 
 
 def questions_in(path: str) -> frozenset[str]:
-    """The questions of a file, as `comparable` gives them, from lines as `question_rows` takes
-    them, of which only ``question`` is read; an `InputError` where it cannot be read, or holds no
-    question."""
+    """The questions of a file, as `comparable` gives them.
+
+    Args:
+        path: a file of JSON lines as `question_rows` takes them; only ``question`` is read.
+
+    Raises:
+        InputError: the file cannot be read, or holds no question.
+    """
     lines = read_rows(path, "file of questions")
     rows = (row for where, line in lines for _, row in question_rows(line, where))
     texts = frozenset(
@@ -479,8 +503,15 @@ def _within(documents: Iterable[str], folder: Path) -> list[str]:
 
 
 def parse_question(row: dict[str, Any], name: str) -> Question:
-    """Read a question from a row of its file, which messages call by ``name``; an `InputError`
-    where the row cannot be used."""
+    """Read a question from a row of its file.
+
+    Args:
+        row: the row's JSON object.
+        name: its file and line, for messages.
+
+    Raises:
+        InputError: the row cannot be used.
+    """
     options = check_options(row.get("options") or [], name)
     for key in ("question", "plan"):
         if row.get(key) is not None and not isinstance(row[key], str):

@@ -253,8 +253,11 @@ class Tasks(Protocol[T]):
         """The ids of all tasks, in the order to do them in."""
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[T]]:
-        """The tasks of these ids, in their order, each read when it is needed; an `InputError`
-        where one can no longer be read."""
+        """The tasks of these ids, in their order, each read when it is needed.
+
+        Raises:
+            InputError: a task can no longer be read.
+        """
 
 
 Work: TypeAlias = Callable[[Task[Any], Session], Awaitable[dict[str, Any]]]
@@ -287,11 +290,17 @@ def line_of(row: dict[str, Any]) -> str:
 
 
 class RowsFile:
-    """A file of rows that always holds whole lines, and starts with some; an `InputError` where it
-    cannot be written, or another job writes it.
+    """A file of rows that always holds whole lines.
 
-    It is replaced atomically when it is opened and when it is closed; in between, it is locked, and
-    rows are appended as they come.
+    It is replaced atomically when it is opened and when it is closed; in
+    between, it is locked, and rows are appended as they come.
+
+    Args:
+        path: the file.
+        lines: the lines that it starts with.
+
+    Raises:
+        InputError: it cannot be written, or another job writes it.
     """
 
     def __init__(self, path: str, lines: Iterable[str]) -> None:
@@ -303,8 +312,11 @@ class RowsFile:
             raise InputError(_LOCKED.format(path))
 
     def add(self, row: dict[str, Any]) -> None:
-        """Append a row; when this returns, the operating system has it. An `InputError` where it
-        cannot be written, and the file is as it was."""
+        """Append a row; when this returns, the operating system has it.
+
+        Raises:
+            InputError: it cannot be written; the file is as it was.
+        """
         line = line_of(row).encode()
         size = self._file.seek(0, os.SEEK_END)
         try:
@@ -316,8 +328,12 @@ class RowsFile:
             raise unwritable(self._path, error) from None
 
     def close(self, lines: Iterable[str]) -> None:
-        """Replace the file by all lines in their final order; an `InputError` where it cannot be
-        written, or another file has taken its place, which is left unchanged."""
+        """Replace the file by all lines in their final order.
+
+        Raises:
+            InputError: it cannot be written, or another file has taken its place, which is left
+                unchanged.
+        """
         with suppress(OSError):
             if not os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
                 self._file.close()
@@ -340,7 +356,11 @@ _LOCKED = "{} is being written by another job: let that end, or name another fil
 
 
 def refuse_locked(path: str) -> None:
-    """Make sure that no other job writes a file of rows; an `InputError` where one does."""
+    """Make sure that no other job writes a file of rows.
+
+    Raises:
+        InputError: one does.
+    """
     if not os.path.isfile(path):
         # Opening a pipe would wait for its other end.
         return
@@ -401,7 +421,16 @@ def put_row(store: Store, run: str, task: Task[Any], row: dict[str, Any]) -> Non
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """Coroutines that do tasks concurrently, at most ``size`` of them at the same time."""
+    """Coroutines that do tasks concurrently.
+
+    Args:
+        work: does a task.
+        context: how much fits a prompt.
+        engine: the model in its layers.
+        store: where runs and replies are kept.
+        size: the most tasks under way at the same time.
+        progress: how far the job's run is.
+    """
 
     work: Work
     context: Context
@@ -413,11 +442,15 @@ class WorkerPool:
     async def do_all(
         self, tasks: Iterator[Task[Any]], done: Callable[[dict[str, Any]], None]
     ) -> None:
-        """Do tasks, each taken when a worker is free, until there are none left or no more calls
-        can be made; ``done`` is called with each row, which is in the store by then.
+        """Do tasks, until there are none left or no more calls can be made.
 
-        A problem that concerns all tasks, such as a document that can no longer be read, stops the
-        engine; calls under way, which are paid for, are still finished.
+        A problem that concerns all tasks, such as a document that can no
+        longer be read, stops the engine; calls under way, which are paid for,
+        are still finished.
+
+        Args:
+            tasks: the tasks, each taken when a worker is free.
+            done: called with each row, which is in the store by then.
         """
 
         def draw() -> Iterator[Task[Any]]:

@@ -277,12 +277,15 @@ def call_key(
     shared: str = "",
     constraint: Constraint | None = None,
 ) -> str:
-    """The hash of everything that decides an answer (docs/design.md): the model's identity, with
-    its sampling, the rendered prompt, the number of the answer among several to it, and the
-    constraint; without one, it is as it was before there were constraints.
+    """The hash of everything that decides an answer (docs/design.md).
 
-    ``shared`` is the beginning of the last message, which many prompts share; its hash is
-    cached.
+    Args:
+        identity: the model's, with its sampling.
+        messages: the rendered prompt.
+        sample: which of several answers to the same prompt.
+        shared: the beginning of the last message, which many prompts share; its hash is cached.
+        constraint: what constrains the reply; None for nothing, which leaves the key as it was
+            before there were constraints.
     """
     *before, last = messages
     rest = [last["role"], _digest(shared) if shared else "", last["content"][len(shared) :]]

@@ -93,9 +93,16 @@ class Batches:
 
 
 def open_batches(name: str, folder: Path, options: BatchOptions | None = None) -> Batches:
-    """A model of the endpoint that the environment names, asked through its Batch API, with its
-    batches in a folder; an `InputError` where a setting is missing or wrong, or the model is not at
-    an endpoint."""
+    """A model of the endpoint that the environment names, asked through its Batch API.
+
+    Args:
+        name: the model's name.
+        folder: where batches are kept.
+        options: when batches are sent, and how large they may be.
+
+    Raises:
+        InputError: a setting is missing or wrong, or the model is not at an endpoint.
+    """
     name = name.strip()
     if not name or name == OFFLINE or name.startswith("recorded:"):
         raise InputError(
@@ -109,8 +116,12 @@ def open_batches(name: str, folder: Path, options: BatchOptions | None = None) -
 
 @dataclass
 class Gathering:
-    """Gathers requests, and sends their keys and lines when no new one has come for a while, or a
-    file is full, as the options say."""
+    """Gathers requests, and sends them when no new one has come for a while, or a file is full.
+
+    Args:
+        send: sends a batch, given the keys and lines of its requests.
+        options: how long to wait, and how many requests are sent together.
+    """
 
     send: Callable[[Sequence[tuple[str, bytes]]], None]
     options: BatchOptions

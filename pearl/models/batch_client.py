@@ -57,10 +57,18 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class ProviderBatch:
-    """A batch as the provider shows it: its name there and its status in the provider's word, as
-    ``in_progress``; the files of its requests, answers and failures, empty where there are none;
-    how many requests were answered, and how many failed; and the first error of the batch as a
-    whole, or None."""
+    """A batch as the provider shows it.
+
+    Args:
+        id: the provider's name for it.
+        status: the provider's word, as ``in_progress``.
+        input_file_id: the file of its requests.
+        output_file_id: the file of its answers; empty where there are none.
+        error_file_id: the file of its failures; empty where there are none.
+        completed: the number of requests that were answered.
+        failed: the number of requests that failed.
+        complaint: the first error of the batch as a whole, or None.
+    """
 
     id: str
     status: str
@@ -89,8 +97,13 @@ class ProviderBatch:
 
 
 class BatchClient:
-    """The calls of the Batch API: upload a file, create a batch, look at it, download a file. Every
-    method raises a `ModelError` where the call failed."""
+    """The calls of the Batch API: upload a file, create a batch, look at it, download a file.
+
+    Every method raises a `ModelError` where the call failed.
+
+    Args:
+        transport: the transport to the endpoint.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -236,8 +249,13 @@ Place: TypeAlias = tuple[Path, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """The outcome of the request with a key: the model's reply, or why it failed. Its ``place`` is
-    a line of a file: the file, the byte at which the line starts, and its length in bytes."""
+    """The outcome of a request, and the line of a file that holds it.
+
+    Args:
+        key: the request's key.
+        place: the file, the byte at which the line starts, and the line's length in bytes.
+        result: the model's reply, or why the request failed.
+    """
 
     key: str
     place: Place

@@ -90,9 +90,13 @@ def request_line(key: str, body: bytes, path: str) -> bytes:
 
 @dataclass
 class BatchFolder:
-    """A folder where the batches of one or several models are kept, for one process at a time; it
-    is made where it is missing. Every method raises a `ModelError` where the disk or a file cannot
-    be used."""
+    """Where the batches of one or several models are kept, for one process at a time.
+
+    Every method raises a `ModelError` where the disk or a file cannot be used.
+
+    Args:
+        path: the folder; it is made where it is missing.
+    """
 
     path: Path
     _lock: BinaryIO | None = field(default=None, init=False)
@@ -220,8 +224,14 @@ one, or ``unreachable`` where the provider could not be asked."""
 
 @dataclass
 class Lifecycle:
-    """Takes the batches of a folder from their requests to their results. Between the first two
-    looks at a batch there are ``interval`` seconds, and each is told to ``progress``."""
+    """Takes batches from their requests to their results.
+
+    Args:
+        client: the calls to the provider.
+        folder: the records of the batches.
+        interval: seconds between the first two looks.
+        progress: called at every look.
+    """
 
     client: BatchClient
     folder: BatchFolder
@@ -232,8 +242,11 @@ class Lifecycle:
     _left: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def run(self, number: int) -> ProviderBatch:
-        """Continue a batch from its recorded stage until its results are in the folder; a
-        `ModelError` where it cannot go on, and the record has the stage that it reached."""
+        """Continue a batch from its recorded stage until its results are in the folder.
+
+        Raises:
+            ModelError: it cannot go on; the record has the stage that it reached.
+        """
         try:
             record = self.folder.record(number)
             while True:

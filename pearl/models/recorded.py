@@ -56,9 +56,16 @@ class Recorded:
 
 
 def load_recording(path: str) -> Recorded:
-    """Read a recording: what ``pearl cache export`` wrote, or JSON lines with ``text`` and ``key``
-    or ``path``. An `InputError` where it cannot be read, or holds no answers, or those of several
-    models."""
+    """Read a recording.
+
+    Args:
+        path: what ``pearl cache export`` wrote, or JSON lines with ``text``
+            and ``key`` or ``path``.
+
+    Raises:
+        InputError: the file cannot be read, holds no answers, or holds those
+            of several models.
+    """
     answers: dict[str, str] = {}
     identities: set[str] = set()
     cut: set[str] = set()

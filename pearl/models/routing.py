@@ -61,9 +61,15 @@ def choose_model(name: str = "") -> Model:
 
 
 def find_endpoint(name: str) -> Endpoint:
-    """The endpoint that the environment and a model's name mean. Before the name may stand
-    ``responses:`` for the Responses API, and ``azure:`` for a deployment on Azure. An `InputError`
-    says which setting is missing or wrong."""
+    """The endpoint that a model's name and the environment mean.
+
+    Args:
+        name: the model's name, after ``responses:`` for the Responses API, and after ``azure:``
+            for a deployment on Azure.
+
+    Raises:
+        InputError: a setting is missing or wrong; the message says which.
+    """
     from pearl.models.openai import Endpoint, RequestWriter, ResponsesWriter
     from pearl.models.settings import read_settings
     from pearl.models.tokens import plain_name
@@ -79,11 +85,15 @@ def find_endpoint(name: str) -> Endpoint:
 
 
 def model_for(model: Model, call: calls.Call) -> Model:
-    """The model of a run, or of its `Models`, that answers a call.
+    """The model that answers a call.
 
     The planner answers calls that decide on steps and see at most the beginning of their outputs:
     whole plans, next steps, their corrections, actions, and replies in a form whose schema plans.
     The reader answers all others, except for steps whose action names a model.
+
+    Args:
+        model: the run's model, or `Models`.
+        call: what is asked.
     """
     if not isinstance(model, Models):
         return model
@@ -186,8 +196,13 @@ def sampling_of(model: Model) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelNames:
-    """The models of a run by name, as a person gives them and `choose_model` takes them, or as they
-    travel to a worker; and the names that actions of the library give."""
+    """The models of a run by name, as a person gives them, or as they travel to a worker.
+
+    Args:
+        planner: as `choose_model` takes it.
+        reader: likewise.
+        actions: the names that actions of the library give.
+    """
 
     planner: str = ""
     reader: str = ""
@@ -210,8 +225,15 @@ class ModelNames:
 
 
 def with_library(model: Model, libraries: Iterable[Library]) -> Model:
-    """A run's models, together with those that actions of libraries name; an `InputError` where
-    there is no such model, or an action that no model carries out names one."""
+    """A run's models, together with those that actions name.
+
+    Args:
+        model: the run's model, or `Models`.
+        libraries: the actions that steps may call.
+
+    Raises:
+        InputError: there is no such model, or an action that no model carries out names one.
+    """
     by_name = {member.name: member for member in members(model)}
     named = dict(model.actions) if isinstance(model, Models) else {}
     before = len(named)

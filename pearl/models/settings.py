@@ -115,8 +115,12 @@ class Settings(BaseSettings):
 
 
 class NoEndpointError(InputError):
-    """A model of some name needs an endpoint, and none is set; ``instead`` is what else a person
-    may do."""
+    """A model needs an endpoint, and none is set.
+
+    Args:
+        name: the model's name.
+        instead: what else a person may do.
+    """
 
     def __init__(self, name: str, instead: str = "use --model local or --model offline") -> None:
         super().__init__(
@@ -134,8 +138,11 @@ def read_settings(name: str) -> Settings:
 
 
 def make_settings(names: Mapping[str, str] = MappingProxyType({})) -> Settings:
-    """The environment's settings; the `InputError` says which is wrong. ``names`` has variables to
-    read in place of the usual ones, by the usual names; all must be set."""
+    """The environment's settings; the `InputError` says which is wrong.
+
+    Args:
+        names: variables to read in place of the usual ones, by the usual names; all must be set.
+    """
     given: dict[str, Any] = {name: os.environ[own] for name, own in names.items()}
     try:
         return Settings(**given)

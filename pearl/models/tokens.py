@@ -32,8 +32,13 @@ _PIECE = 1 << 16
 
 
 def count_tokens(text: str, model: str = "") -> int:
-    """How many tokens a text is in a model's vocabulary; exact for texts up to 65,536 characters.
-    For the name of an unknown model it is the newest that Pearl has, which is close for English."""
+    """How many tokens a text is; exact for texts up to 65,536 characters.
+
+    Args:
+        text: any text.
+        model: the name of the model in whose vocabulary to count. For an unknown
+            one it is the newest that Pearl has, which is close for English.
+    """
     import tiktoken
 
     try:
@@ -112,11 +117,16 @@ def room_for(
     messages: Sequence[Message],
     window: int | None = None,
 ) -> int | None:
-    """The most tokens of the reply to a prompt, where a setting's limit bounds it, or a window, by
-    default ``PEARL_CONTEXT``; None where neither does.
+    """The most tokens of the reply to a prompt; None where nothing bounds it.
 
     It is rounded down, so that prompts of similar length have the same grammar, which servers
     cache.
+
+    Args:
+        limit: the limit of a reply's tokens that a setting gives, or None.
+        count: counts the tokens of a text.
+        messages: the prompt.
+        window: the most tokens of a prompt and its reply; by default ``PEARL_CONTEXT``.
     """
     window = window or env_number("PEARL_CONTEXT")
     if not window:
@@ -196,8 +206,14 @@ NO_PRICES = Prices({})
 
 
 def load_prices(extra: Path | None = None) -> Prices:
-    """The prices that ship with Pearl, and over them those of a user's own file: ``extra``, or else
-    the one that ``PEARL_PRICES`` names. An `InputError` where it cannot be used."""
+    """The prices that ship with Pearl, and over them those of a user's own file.
+
+    Args:
+        extra: the file; by default the one that ``PEARL_PRICES`` names.
+
+    Raises:
+        InputError: the file cannot be used.
+    """
     models = {**_shipped()}
     named = os.environ.get("PEARL_PRICES", "").strip()
     own = extra or (Path(named) if named else None)

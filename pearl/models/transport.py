@@ -46,9 +46,13 @@ WHOLE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """An answer: HTTP's status, and its headers, which have arrived, by name in upper or lower
-    case; and the pieces of its body as they arrive. What `Transport.request`'s ``read`` leaves is
-    dropped."""
+    """An answer whose headers have arrived; what `Transport.request`'s ``read`` leaves is dropped.
+
+    Args:
+        status: HTTP's.
+        headers: by name, in upper or lower case.
+        pieces: the body as it arrives.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -90,8 +94,11 @@ class Incoming:
 
 
 class Transport:
-    """Sends to one endpoint, whose address, key and timeout are in the settings, with a session for
-    each event loop that uses it."""
+    """Sends to one endpoint, with a session for each event loop that uses it.
+
+    Args:
+        settings: its address and key, and the timeout of a call.
+    """
 
     batch_path = "/v1/chat/completions"
     """The path to which the provider sends each request of a batch."""

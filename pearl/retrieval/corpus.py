@@ -25,8 +25,15 @@ _LONGEST_ID = 512
 
 @dataclass(frozen=True, slots=True)
 class CorpusParagraph:
-    """A paragraph of a corpus, with its line in the file, counted from 1, and the number of the
-    file's bytes up to its end. The title that it stands under may be empty."""
+    """A paragraph of a corpus.
+
+    Args:
+        line: its line in the file, counted from 1.
+        end: the number of bytes of the file up to the end of the line.
+        id: names it in the corpus.
+        title: the title it stands under; may be empty.
+        text: the paragraph.
+    """
 
     line: int
     end: int
@@ -36,8 +43,14 @@ class CorpusParagraph:
 
 
 class Corpus:
-    """A file of paragraphs, read once and a line at a time; an `InputError` where it does not
-    exist, or is a device, which may have no end."""
+    """A file of paragraphs, read once and a line at a time.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: it does not exist, or is a device, which may have no end.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -87,8 +100,15 @@ class Corpus:
 
 
 class Folder:
-    """A folder of documents, or one document, as a corpus; an `InputError` where it has no
-    document, or too many. A paragraph's id names its document, page and number."""
+    """A folder of documents, or one document, as a corpus. A paragraph's id names its document,
+    page and number.
+
+    Args:
+        path: the folder, or the document.
+
+    Raises:
+        InputError: it has no document, or too many.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -127,8 +147,11 @@ class Folder:
 
 
 def open_corpus(path: str) -> Corpus | Folder:
-    """A corpus of documents, if the path names a folder or a document; else one of JSON lines. An
-    `InputError` as of `Corpus` and `Folder`."""
+    """A corpus of documents, if the path names a folder or a document; else one of JSON lines.
+
+    Raises:
+        InputError: as `Corpus` and `Folder`.
+    """
     file = Path(path)
     if file.is_dir():
         return Folder(path)

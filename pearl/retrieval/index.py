@@ -54,9 +54,15 @@ _LOCK = "building"
 class IndexInfo:
     """What an index's note says.
 
-    It was made from the file ``corpus``, of a SHA-256 and a size in bytes, by a version of tantivy.
-    Its passages are in the folder ``part`` within it, whose files each have a size and a SHA-256.
-    It is not ``fresh`` where `build_index` found that it was up to date.
+    Args:
+        corpus: the name of the file it was made from.
+        digest: that file's SHA-256.
+        size: that file's size in bytes.
+        passages: how many it holds.
+        part: the folder within it that holds them.
+        engine: the version of tantivy that wrote them.
+        files: the part's files, each with its size in bytes and its SHA-256.
+        fresh: False where `build_index` found that the index was up to date.
     """
 
     corpus: str
@@ -80,8 +86,15 @@ def is_index(path: str) -> bool:
 
 
 def read_info(path: str) -> IndexInfo:
-    """Read an index's note, and check that its files are there; an `InputError` where there is no
-    index, it is of another version, or a file is missing or has the wrong size."""
+    """Read an index's note, and check that its files are there.
+
+    Args:
+        path: the index.
+
+    Raises:
+        InputError: there is no index, it is of another version, or a file is
+            missing or has the wrong size.
+    """
     info = _read_note(path)
     if not Path(path, info.part).is_dir():
         # A build may have replaced the part since the note was read.
@@ -171,19 +184,30 @@ def load_engine() -> str:
 
 
 def open_index(path: str) -> CorpusRetriever:
-    """Open an index that ``pearl index`` made; the engine itself is started by the first search. An
-    `InputError` where there is none, it is of another version or damaged, or the engine is not
-    installed."""
+    """Open an index; the engine itself is started by the first search.
+
+    Args:
+        path: the folder that ``pearl index`` made.
+
+    Raises:
+        InputError: there is no index, it is of another version or damaged, or
+            the engine is not installed.
+    """
     load_engine()
     return CorpusRetriever(path, read_info(path))
 
 
 @dataclass(frozen=True)
 class CorpusRetriever:
-    """The paragraphs of an index, and what its note says.
+    """The paragraphs of an index.
 
-    Threads may share a retriever: the engine's view of an index never changes, and a search lets
-    other threads run. In a coroutine, ``await asyncio.to_thread(retriever.search, query, k)``.
+    Threads may share a retriever: the engine's view of an index never changes,
+    and a search lets other threads run. In a coroutine, ``await
+    asyncio.to_thread(retriever.search, query, k)``.
+
+    Args:
+        path: the index.
+        info: what its note says.
     """
 
     path: str

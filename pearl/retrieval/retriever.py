@@ -57,9 +57,16 @@ class Retriever(Protocol):
     """Finds passages. Many threads may search with one retriever at once."""
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """At most ``k`` passages that bear most on a query of plain words, in which nothing is
-        syntax: best first, equal ones by their ids; none where it has no word that counts, or k is
-        below 1."""
+        """The passages that bear most on a query.
+
+        Args:
+            query: plain words; nothing in it is syntax.
+            k: the most passages to find.
+
+        Returns:
+            The passages, best first, equal ones by their ids; none where the
+            query has no word that counts, or k is below 1.
+        """
 
 
 def passage_texts(passages: Iterable[Passage]) -> list[str]:
@@ -122,7 +129,11 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class DocumentRetriever:
-    """The paragraphs of one document, searched as a corpus is (BM25)."""
+    """The paragraphs of one document, searched as a corpus is (BM25).
+
+    Args:
+        document: what to search.
+    """
 
     document: Source
 
@@ -219,10 +230,18 @@ def choose_passages(
     count: Callable[[str], int],
     length: int = _PASSAGE,
 ) -> Excerpt | None:
-    """The best passages, of about ``length`` characters, that have at most ``room`` tokens with the
-    marks between them, as ``count`` counts them; the first ones where none is relevant, and None
-    where there is not room for one. The query has terms, as `passage_terms` gives them, with
-    weights."""
+    """The best passages that fit the room; the first ones where none is relevant.
+
+    Args:
+        text: the document.
+        query: terms, as `passage_terms` gives them, each with its weight.
+        room: the most tokens of the passages and the marks between them.
+        count: counts the tokens of a text.
+        length: about how many characters a passage has.
+
+    Returns:
+        The passages, or None where there is not room for one.
+    """
     passages, weights = _passage_index(text, length)
     scores = with_neighbours(weights.scores(query))
     order = sorted(range(len(passages)), key=lambda at: -scores[at])
@@ -252,9 +271,17 @@ def smallest_excerpt(text: str, count: Callable[[str], int]) -> int:
 def choose_paragraphs(
     document: Source, words: str, room: int, count: Callable[[str], int]
 ) -> Excerpt | None:
-    """The paragraphs that are most relevant to some words, Markdown's headings above them, of at
-    most ``room`` tokens in all, as ``count`` counts them; the first ones where none is relevant,
-    and None where there is not room for one."""
+    """The paragraphs that are most relevant to some words; the first ones where none is.
+
+    Args:
+        document: the document; Markdown's headings are shown above their paragraphs.
+        words: what is looked for.
+        room: the most tokens of the paragraphs.
+        count: counts the tokens of a text.
+
+    Returns:
+        The paragraphs, or None where there is not room for one.
+    """
     retriever = DocumentRetriever(document)
     paragraphs = {paragraph.id: paragraph for paragraph in retriever.paragraphs}
     best = [paragraph.id for paragraph in retriever.search(words, len(paragraphs))]

@@ -389,14 +389,25 @@ def _keep(spans: list[Span], text: str, start: int, end: int) -> None:
 
 @dataclass(frozen=True)
 class Weights:
-    """The weight of each term in each of ``count`` texts, in the index that bm25s made of them."""
+    """The weight of each term in each text.
+
+    Args:
+        count: how many texts there are.
+        table: the index that bm25s made of them.
+    """
 
     count: int
     table: Any
 
     def scores(self, query: Mapping[str, float]) -> Scores:
-        """How well each text bears on a query, of terms with their weights: a score for each text,
-        in order, which is 0 where it has none of the terms."""
+        """How well each text bears on a query.
+
+        Args:
+            query: terms, each with its weight.
+
+        Returns:
+            A score for each text, in order; 0 where it has none of the terms.
+        """
         import numpy as np
 
         total = np.zeros(self.count)
@@ -417,9 +428,13 @@ def with_neighbours(scores: Scores) -> Scores:
 
 
 def weigh(texts: Sequence[Sequence[str]], k1: float, b: float) -> Weights:
-    """Weigh the terms of texts (Robertson and Zaragoza, 2009, section 3.2). ``k1`` is how much a
-    term's second mention adds to its first; ``b``, how far a long text's mentions count for less,
-    from 0 to 1."""
+    """Weigh the terms of texts (Robertson and Zaragoza, 2009, section 3.2).
+
+    Args:
+        texts: the terms of each, in order.
+        k1: how much a term's second mention adds to its first.
+        b: how far a long text's mentions count for less, from 0 to 1.
+    """
     import bm25s
 
     table = bm25s.BM25(k1=k1, b=b)

@@ -25,8 +25,12 @@ _UNUSABLE = (OSError, RuntimeError, UnicodeDecodeError)
 
 
 def read(version: bytes, data: bytes) -> str | None:
-    """The text of a document that was converted before, by what its file holds (``data``) and what
-    else decides the text (``version``); None where the cache does not hold it."""
+    """The text of a document that was converted before; None where the cache does not hold it.
+
+    Args:
+        version: what decides the text besides the file.
+        data: what the document's file holds.
+    """
     with suppress(*_UNUSABLE):
         place = _place(version, data)
         folder = place.parent.stat()

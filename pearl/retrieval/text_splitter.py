@@ -43,9 +43,14 @@ class LabelError(Exception):
 
 
 def spans(text: str, number: int, slack: float = 0.15) -> list[Span]:
-    """Cut a text into ``number`` parts, at least one, which together are the text; where it has
-    fewer characters, some are empty. To fall between paragraphs, or else sentences, or else words,
-    a cut may be moved by ``slack``, a share of a part's length, below 0.5."""
+    """Cut a text into ``number`` parts, which together are the text.
+
+    Args:
+        text: any text; one with fewer characters than parts gives empty parts.
+        number: how many parts, at least 1.
+        slack: how far a cut may be moved to fall between paragraphs, or else
+            sentences, or else words, as a share of a part's length, below 0.5.
+    """
     size = len(text) / number
     ends = [0]
     for at in range(1, number):
@@ -64,8 +69,16 @@ def _break(text: str, target: int, reach: int) -> int:
 
 
 def enough_parts(text: str, room: int, count: Callable[[str], int]) -> int | None:
-    """How many parts of similar size it takes for each to have at most ``room`` tokens, as
-    ``count`` counts them: the least number, or little more, or None where `MOST` are not enough."""
+    """How many parts of similar size it takes for each to fit the room.
+
+    Args:
+        text: the document.
+        room: the most tokens of a part.
+        count: counts the tokens of a text.
+
+    Returns:
+        The least number, or little more, or None where `MOST` are not enough.
+    """
     number = ceil(count(text) / room) if room > 0 else MOST + 1
     number = max(number, 1)
     while number <= MOST:

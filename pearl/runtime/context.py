@@ -40,18 +40,25 @@ _MARGIN = 32
 
 @dataclass(slots=True)
 class LearnedWindow:
-    """What an endpoint says of a model's window when it refuses a prompt for its length: the most
-    tokens of a prompt and its reply together; None before a refusal."""
+    """What an endpoint says of a model's window when it refuses a prompt for its length.
+
+    Args:
+        tokens: the most tokens of a prompt and its reply together; None before a refusal.
+    """
 
     tokens: int | None = None
 
     def learn(self, stated: int, messages: Sequence[Message], context: Context) -> bool:
-        """Learn from the refusal of a prompt, for which an endpoint stated how many tokens fit,
-        where the window was known as ``context`` so far; True if the limit is smaller now.
+        """Learn from a refusal; True if the limit is smaller now.
 
         A number that the refused prompt cannot exceed is no window. Where the prompt should have
         fitted, the endpoint counts more tokens than Pearl, and the limit is reduced by a fifth, but
         not below half of the stated number.
+
+        Args:
+            stated: the tokens that the endpoint names.
+            messages: the prompt that it refused.
+            context: the window as it was known so far.
         """
         texts = [message["content"] for message in messages]
         most = sum(len(text.encode("utf-8", "replace")) for text in texts) + context.free

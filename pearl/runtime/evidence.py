@@ -92,12 +92,16 @@ def evidence_key(step: str) -> str:
 def quoted(
     plan: Plan, values: Mapping[str, Value], ends: Sequence[str], document: Source | None = None
 ) -> list[tuple[str, str]]:
-    """The quotations behind the outputs of some steps of a plan that ran (``ends``), each with the
-    name of its step. Its values have them under `evidence_key`.
+    """The quotations behind some outputs, each with the name of its step.
 
-    They are the outputs' own; where there are none, those of the steps they were made from. Lines
-    after ">" count in any case, and words in quotation marks where a document is given that has
-    them.
+    They are the outputs' own; where there are none, those of the steps they were made from.
+
+    Args:
+        plan: the plan that ran.
+        values: its outputs, and their quotations under `evidence_key`.
+        ends: the names of the steps that gave the outputs.
+        document: if given, words in quotation marks count where it has them; lines after ">" count
+            in any case.
     """
     needs = dependencies(plan.steps)
     quotes: list[tuple[str, str]] = []
@@ -140,8 +144,11 @@ def evidence(
     """The quotes behind an answer (`quoted`); those that the document does not have stand last.
 
     They are in document order. If the answer only quotes, they are in its order, which for the
-    offline reader is from the best on. The steps of the plan that ``ran``, by default ``plan``, say
-    which of several documents they read.
+    offline reader is from the best on.
+
+    Args:
+        plan, values, ends, document: as `quoted` takes them.
+        ran: the plan whose steps say which of several documents they read; by default ``plan``.
     """
     steps = {step.name: step for step in (ran or plan).steps}
     read: dict[str, list[_Part]] = {}

@@ -84,9 +84,15 @@ def fits_window(call: ExecuteStep, total: int, context: Context) -> bool:
 
 
 def fit_call(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Decision | None]:
-    """Make a step's prompt fit, once its arguments are known; a `ContextError` where it cannot be
-    made to. Gives the call; and what was left out, if passages took the place of the document, of
-    the part that it reads, or of findings that it merges."""
+    """Make a step's prompt fit, once its arguments are known.
+
+    Returns:
+        The call; and what was left out, if passages took the place of the document, of the part
+        that it reads, or of findings that it merges.
+
+    Raises:
+        ContextError: it cannot be made to fit.
+    """
     if context.limit is None:
         return call, None
     document = call.document
@@ -173,12 +179,17 @@ def _cut_findings(call: ExecuteStep, context: Context) -> tuple[ExecuteStep, Dec
 
 
 def fit_fill(call: _Filled, context: Context) -> tuple[_Filled, Decision | None]:
-    """Make a prompt for structured output, or for its correction, fit the window; a `ContextError`
-    where it cannot be made to. Gives the call, and what was left out, if anything.
+    """Make a prompt for structured output, or for its correction, fit the window.
 
     Under every policy but ``full``, a document that is too long is cut to the paragraphs that are
     relevant to the inputs, in its order, each with its headings. It is not read in parts, as the
     objects could not be merged.
+
+    Returns:
+        The call, and what was left out, if anything.
+
+    Raises:
+        ContextError: it cannot be made to fit.
     """
     if context.limit is None:
         return call, None
@@ -222,11 +233,16 @@ def _cut_found(call: _Filled, context: Context) -> tuple[_Filled, Decision] | No
 
 
 def fit_choice(call: MapAnswer, context: Context) -> tuple[MapAnswer, Decision | None]:
-    """Make the prompt that chooses an option fit the window; a `ContextError` where it cannot be
-    made to. Gives the call; and, if outputs were cut, how many tokens they had before and have now.
+    """Make the prompt that chooses an option fit the window.
 
     Under every policy but ``full``, outputs are cut to passages that are relevant to the question
     and the options; where they are too many for each to have room, their text as a whole is cut.
+
+    Returns:
+        The call; and, if outputs were cut, how many tokens they had before and have now.
+
+    Raises:
+        ContextError: it cannot be made to fit.
     """
     if context.holds(render(call)):
         return call, None
@@ -252,7 +268,11 @@ def fit_choice(call: MapAnswer, context: Context) -> tuple[MapAnswer, Decision |
 
 def check_choice(question: str, options: Sequence[str], context: Context) -> None:
     """Check, before anything is paid for, that the prompt that chooses an option has room for the
-    answer, at least half a reply; a `ContextError` where it has not."""
+    answer: at least half a reply.
+
+    Raises:
+        ContextError: it has no such room.
+    """
     call = MapAnswer(question, "", tuple(options))
     if options and context.limit is not None:
         size = context.size(render(call)) + context.free // 2

@@ -44,10 +44,19 @@ async def ask_planner(
     """Ask for a plan or a step within the planner's window, and with a shorter prompt if the
     endpoint refuses it. Where something is left out, the journal says what is shown.
 
-    Gives the call as it was made, which is added to those that were ``asked`` before, and its
-    reply. If one of them was the same, as after a repeated mistake, another sample is asked for. A
-    `ContextError` where the prompt does not fit, and nothing was sent; a `ModelError` where the
-    model gave no usable answer.
+    Args:
+        caller: makes the call, and knows the window.
+        call: what is asked.
+        path: where in the run.
+        asked: the calls before it, to which it is added. If one of them was the same, as after a
+            repeated mistake, another sample is asked for.
+
+    Returns:
+        The call as it was made, and its reply.
+
+    Raises:
+        ContextError: the prompt does not fit; nothing was sent.
+        ModelError: the model gave no usable answer.
     """
 
     noted = "next/fitted" if isinstance(_write(call), NextStep) else "plan/fitted"
@@ -58,11 +67,19 @@ async def ask_planner(
 
 
 def fit_planning(call: Planning, context: Context) -> tuple[Planning, str]:
-    """Make a call to a planner fit its window; a `ContextError` where its shortest prompt does not
-    fit.
+    """Make a call to a planner fit its window.
 
-    In place of a correction that cannot be made to fit, the first call is made again. Gives the
-    call, and, where something is left out, a sentence that says what is shown.
+    In place of a correction that cannot be made to fit, the first call is made again.
+
+    Args:
+        call: what is asked.
+        context: the planner's window.
+
+    Returns:
+        The call, and, where something is left out, a sentence that says what is shown.
+
+    Raises:
+        ContextError: the shortest prompt does not fit.
     """
     window, fitted = context.whole or context, call
     while not context.holds(render(fitted)):
@@ -133,11 +150,14 @@ def _summary(call: Planning, fitted: Planning) -> str:
 
 
 def narrowed(write: _Write, most: int) -> _Write:
-    """A call for a plan or a step that shows only the ``most`` actions that are likeliest to be
-    used, without the builtins; 0 for all.
+    """A call for a plan or a step that shows only the actions that are likeliest to be used.
 
     How often accepted plans used an action is known from its provenance (the questions that
     proposed it) and from the demonstrations.
+
+    Args:
+        write: what is asked.
+        most: the most actions to show, without the builtins; 0 for all.
     """
     if not most:
         return write

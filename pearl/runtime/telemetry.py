@@ -57,9 +57,14 @@ class _Stage:
 
 
 def tell(kind: str, journal: Journal, model: Model, item: str = "") -> None:
-    """Make the spans of a question that has ended, if spans are configured. ``kind`` is what was
-    done: ``ask``, ``plan``, ``run``, or a job's kind; ``item`` is the question's name in its run,
-    and empty where the run is one question."""
+    """Make the spans of a question that has ended, if spans are configured.
+
+    Args:
+        kind: what was done: ``ask``, ``plan``, ``run``, or a job's kind.
+        journal: the journal of the question.
+        model: the run's model, or `Models`.
+        item: the question's name in its run; empty where the run is one question.
+    """
     entries = journal.entries
     if not entries or not (tracer := _tracer()):
         return

@@ -259,7 +259,11 @@ def is_trace(source: Source) -> bool:
 
 
 def read_trace(source: Source) -> Trace:
-    """The inverse of `export_trace`; an `InputError` where a value is not JSON."""
+    """The inverse of `export_trace`.
+
+    Raises:
+        InputError: a value is not JSON.
+    """
     replies: dict[str, str] = {}
     values: dict[str, Any] = {}
     evidence: dict[str, list[str]] = {}
@@ -350,8 +354,12 @@ def _record(name: str, line: str) -> Trace:
 def replay(records: Sequence[Trace], library: Library) -> Replayed:
     """Check every record, and run those that have step outputs and an answer.
 
-    Actions that the library lacks are reported. They are added for the run with the arguments that
-    the plan gives them, because their outputs are recorded.
+    Actions that the library lacks are reported. They are added for the run with
+    the arguments that the plan gives them, because their outputs are recorded.
+
+    Args:
+        records: plans with the outputs of their steps.
+        library: the actions they may call.
     """
     result = Replayed()
     for record in records:

@@ -27,9 +27,15 @@ class ModelStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What the store holds: the cached replies of each model, the numbers of runs and of entries in
-    their journals, that of calls that the cache has answered so far, and the database's size in
-    bytes."""
+    """What the store holds.
+
+    Args:
+        models: the cached replies of each model.
+        runs: the number of runs.
+        entries: the number of entries in their journals.
+        saved: the number of calls that the cache has answered so far.
+        size: the size of the database in bytes.
+    """
 
     models: tuple[ModelStats, ...]
     runs: int
@@ -63,7 +69,11 @@ def stats(engine: Engine) -> Stats:
 
 def prune(engine: Engine, before: float) -> tuple[int, int]:
     """Delete runs that were last active before a time, in seconds since 1970, and older replies
-    that no remaining run uses, and give the numbers of both. Runs of living processes stay."""
+    that no remaining run uses. Runs of living processes stay.
+
+    Returns:
+        The numbers of runs and of replies that were deleted.
+    """
     now = time.time()
     times = (runs.c.started, runs.c.seen)
     going = select(runs.c.id, runs.c.owner, *times).where(runs.c.ended.is_(None))

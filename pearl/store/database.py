@@ -56,9 +56,12 @@ def is_there(place: str) -> bool:
 
 
 def open_database(place: str) -> Engine:
-    """Connect to a file's path or an address such as ``postgresql+psycopg://user@host/name``, and
-    bring the tables up to date; an `InputError`, which hides passwords, where it cannot be reached
-    or is no store."""
+    """Connect to a file's path or an address such as ``postgresql+psycopg://user@host/name``,
+    and bring the tables up to date.
+
+    Raises:
+        InputError: it cannot be reached or is no store; the message hides passwords.
+    """
     from sqlalchemy.exc import SQLAlchemyError
 
     engine = _engine(place)
@@ -76,8 +79,11 @@ def open_database(place: str) -> Engine:
 
 def open_to_read(place: str) -> Engine:
     """Open an existing store to read it: as `open_database`, but a file that may not be written is
-    opened read-only. An `InputError` where it cannot be read, is no store, or is read-only and of
-    another version of Pearl."""
+    opened read-only.
+
+    Raises:
+        InputError: it cannot be read, is no store, or is read-only and of another version of Pearl.
+    """
     from sqlalchemy import NullPool, create_engine, event
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -130,8 +136,11 @@ class DisplacedError(StoreError):
 
 
 def check_in_place(engine: Engine) -> None:
-    """Check that a store's file is still where it was opened; a `DisplacedError` where it was
-    deleted or replaced."""
+    """Check that a store's file is still where it was opened.
+
+    Raises:
+        DisplacedError: the file was deleted or replaced.
+    """
     if _OPENED not in engine.get_execution_options():
         return
     path, opened, _ = engine.get_execution_options()[_OPENED]
@@ -151,6 +160,9 @@ def check_to_write(engine: Engine) -> None:
 
     The log of a file that is gone is deleted, unless another process has it open: it would be
     applied to the file that is now in its place.
+
+    Raises:
+        DisplacedError: the file was deleted or replaced.
     """
     try:
         check_in_place(engine)
@@ -314,16 +326,22 @@ def checkpoint(engine: Engine) -> None:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection that only reads, and does not block writers; a `StoreError` where the store is
-    damaged, or its server is gone."""
+    """A connection that only reads, and does not block writers.
+
+    Raises:
+        StoreError: the store cannot be read: it is damaged, or its server is gone.
+    """
     with usable(engine), engine.connect().execution_options(**{_READS: True}) as connection:
         yield connection
 
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """A transaction, whose changes are on disk when the block has ended; a `StoreError` where the
-    store cannot be written."""
+    """A transaction; its changes are on disk when the block has ended.
+
+    Raises:
+        StoreError: the store cannot be written.
+    """
     # A new connection would make a file where there is none.
     check_to_write(engine)
     with usable(engine), engine.begin() as connection:
@@ -343,8 +361,11 @@ def starts_with(engine: Engine, column: Column[str], text: str) -> ColumnElement
 
 @contextmanager
 def usable(engine: Engine) -> Iterator[None]:
-    """Turn errors of the database in the block into a `StoreError` of one line: it is damaged, or
-    its server is gone."""
+    """Turn errors of the database in the block into one line.
+
+    Raises:
+        StoreError: the database is damaged, or its server is gone.
+    """
     from sqlalchemy.exc import DBAPIError
 
     try:
@@ -448,9 +469,14 @@ def _machine() -> str:
 
 
 def is_dead(owner: str, seen: float, now: float) -> bool:
-    """Whether the process of an owner, as `new_owner` made it, is gone; an empty one has ended its
-    work. It was last ``seen``, as ``now``, in seconds since 1970: by a wrong clock that may be in
-    the future; far in the future, it counts as too old."""
+    """Whether an owner's process is gone.
+
+    Args:
+        owner: as `new_owner` made it; empty where the process has ended its work.
+        seen: its last heartbeat, in seconds since 1970. By a wrong clock it may be in the future;
+            far in the future, it counts as too old.
+        now: the time, likewise.
+    """
     if not owner:
         return True
     host, pid, born, *_ = (*owner.split(":"), "", "", "")

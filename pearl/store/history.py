@@ -202,8 +202,15 @@ def score_of(row: Mapping[str, Any]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Counts of a job's rows so far: of all, of those that have an answer, a score, and a score of
-    1; and the sum of the scores."""
+    """Counts of a job's rows so far.
+
+    Args:
+        rows: the number of rows.
+        answered: how many have an answer.
+        judged: how many have a score.
+        right: how many have a score of 1.
+        scores: the sum of the scores.
+    """
 
     rows: int
     answered: int
@@ -257,7 +264,11 @@ LONGEST_TAG = 60
 
 
 def as_tags(names: Iterable[str]) -> list[str]:
-    """Tags as they are stored; an `InputError` where one is empty or too long."""
+    """Tags as they are stored.
+
+    Raises:
+        InputError: one is empty or too long.
+    """
     labels = [one_line(storable(name)) for name in names]
     if wrong := [name for name in labels if not 0 < len(name) <= LONGEST_TAG]:
         raise InputError(f'"{wrong[0][:80]}" is no tag: write 1 to {LONGEST_TAG} characters.')
@@ -308,8 +319,12 @@ def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
 
 
 def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
-    """A run by its name, the start of its name, ``last``, or else a tag that no other run has; an
-    `InputError`, in which ``place`` names the store, where there is none, or several."""
+    """A run by its name, the start of its name, ``last``, or else a tag that no other run has;
+    ``place`` names the store in messages.
+
+    Raises:
+        InputError: no such run, or several.
+    """
     last = list_runs(engine, now, 1)
     if not last:
         raise InputError(f"There are no runs in {place}: make one with pearl ask, run or batch.")
@@ -377,9 +392,14 @@ def read_rows(
 def read_row_texts(
     engine: Engine, run: str, only: Sequence[str] | None = None, status: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """As `read_rows`, each row as the JSON text that is stored. ``only`` has the ids of the
-    questions to read, about a hundred at most, and ``status`` is that of the rows to read; by
-    default all are."""
+    """As `read_rows`, each row as the JSON text that is stored.
+
+    Args:
+        engine: the store's database.
+        run: the name of the batch.
+        only: the ids of the questions to read, about a hundred at most; None for all.
+        status: the status of the rows to read; empty for any.
+    """
     query = select(rows.c.id, rows.c.result).where(rows.c.run == run).order_by(rows.c.position)
     if only is not None:
         query = query.where(rows.c.id.in_(only))

@@ -234,9 +234,13 @@ def forget_owner(connection: Connection, changes: list[str]) -> None:
 
 
 def write_many(connection: Connection, statement: Executable, rows: Sequence[Row]) -> int:
-    """Execute a statement for each row, which has values by the names of its parameters, and give
-    the number of rows that it changed. It is the same object each time, so that its SQL is
-    cached."""
+    """Execute a statement for each row, and return the number of rows that it changed.
+
+    Args:
+        connection: a connection within a transaction.
+        statement: the same object each time, so that its SQL is cached.
+        rows: values by the names of its parameters.
+    """
     sql, values = _compile(statement, _kind(connection.dialect))
     with closing(connection.connection.cursor()) as cursor:
         cursor.executemany(sql, [values(row) for row in rows])

@@ -26,8 +26,12 @@ _plain = attrgetter(*PLAIN, *(f"usage.{name}" for name in TOKENS))
 
 
 class Store:
-    """Runs, journals and the cache, in one database; safe for several processes at once. Its place
-    is the database's address, as a person wrote it."""
+    """Runs, journals and the cache, in one database; safe for several processes at once.
+
+    Args:
+        engine: the database.
+        place: its address, as a person wrote it.
+    """
 
     def __init__(self, engine: Engine, place: str) -> None:
         self.engine = engine
@@ -86,8 +90,12 @@ class Store:
         return Journal(run, write, self.flush)
 
     async def claim(self, scope: str, key: str) -> Reply | bool:
-        """The stored reply to a call, or a claim on making it: True where the caller makes the
-        call, and then calls `put` or `release`; False where another process is making it."""
+        """The stored reply to a call, or a claim on making it.
+
+        Returns:
+            The reply; or True: the caller makes the call, and then calls `put` or
+            `release`; or False: another process is making it.
+        """
         reply: Reply | bool = await self.writer.ask(
             statements.claim, statements.Claim(scope, key, self.owner)
         )
@@ -137,8 +145,11 @@ class Store:
 
 
 def open_store(place: str) -> Store:
-    """Open the store at a file's path or a database's address, which is created if it is missing;
-    an `InputError` where it cannot be used."""
+    """Open the store at a file's path or a database's address; it is created if it is missing.
+
+    Raises:
+        InputError: it cannot be used.
+    """
     return Store(open_database(place), place)
 
 
@@ -159,10 +170,15 @@ class _Bill(NamedTuple):
 
 
 class StoreLedger:
-    """Adds up what every process of a run spends and reserves, up to the ceiling.
+    """Adds up what every process of a run spends and reserves.
 
     The amounts that a dead process had reserved count as spent, because its calls may have been
     paid for.
+
+    Args:
+        store: the store that has the ledger.
+        run: the run's name.
+        ceiling: what may be spent.
     """
 
     def __init__(self, store: Store, run: str, ceiling: Ceiling) -> None:

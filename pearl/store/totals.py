@@ -63,8 +63,12 @@ class Totals:
 
     def cost(self, prices: Prices, name: str) -> int | None:
         """The cost of what was sent, in millionths of a dollar; None where a price is not known, or
-        an endpoint whose calls have a price does not report their tokens. ``name`` is as in
-        `by_model`."""
+        an endpoint whose calls have a price does not report their tokens.
+
+        Args:
+            prices: what tokens cost.
+            name: the name of the run's model, where it has only one.
+        """
         models = self.by_model(name)
         for model, each in models.items():
             if each.made and not each.spent.total and prices.get(model) not in (None, FREE):
@@ -172,8 +176,14 @@ def _totals(sums: Sequence[float]) -> Totals:
 
 
 def mean_seconds(engine: Engine, model: str, *, alone: bool = False) -> float | None:
-    """The mean time of a model's latest calls in seconds, or None where there are none. If it makes
-    one call at a time (``alone``), the time that a call waits for others does not count."""
+    """The mean time of a model's latest calls in seconds, or None where there are none.
+
+    Args:
+        engine: the store's database.
+        model: the name of the model.
+        alone: whether it makes one call at a time; then the time that a call waits for others does
+            not count.
+    """
     lately = entries.c.id > select(func.max(entries.c.id)).scalar_subquery() - LATELY
     recent = and_(entries.c.kind == "call", entries.c.status == "done", ~entries.c.kept, lately)
     reply = and_(replies.c.scope == runs.c.scope, replies.c.key == entries.c.call_key)

@@ -58,8 +58,13 @@ _Answer: TypeAlias = tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Any]
 
 
 class Writer(ABC):
-    """Takes changes, and commits them in the order in which they came. The heartbeat is a change,
-    with its payload, that is made every ten seconds while the event loop or the thread runs."""
+    """Takes changes, and commits them in the order in which they came.
+
+    Args:
+        engine: the database.
+        heartbeat: a change, with its payload, that is made every ten seconds
+            while the event loop or the thread runs.
+    """
 
     def __init__(self, engine: Engine, heartbeat: tuple[Work, Any]) -> None:
         self._engine = engine
@@ -72,9 +77,16 @@ class Writer(ABC):
         self._put(_Change(work, payload, None))
 
     async def ask(self, work: Work | None, payload: Any) -> Any:  # noqa: ANN401 - the work's own
-        """Post a change, and wait until it is committed; gives its answer. Without work, it only
-        waits for earlier changes. A `ModelError` where the database cannot be written (reason
-        ``store``), or its file is gone (``lost``)."""
+        """Post a change, and wait until it is committed; returns its answer.
+
+        Args:
+            work: carries the change out; None only waits for earlier changes.
+            payload: what is passed to it.
+
+        Raises:
+            ModelError: the database cannot be written (reason ``store``), or its file is gone
+                (``lost``).
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._put(_Change(work, payload, (loop, future)))

@@ -71,8 +71,12 @@ class InstalledTool:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A tool as its users see it, or what several tools of a server have in common; and the
-    settings of its kind, of which the calculator has none."""
+    """A tool, or a server of several tools, and how it is carried out.
+
+    Args:
+        tool: the tool, as its users see it; for a server what its tools have in common.
+        how: the settings of its kind; None for the calculator, which has none.
+    """
 
     tool: Tool
     how: Http | Search | McpServer | InstalledTool | None
@@ -91,8 +95,12 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class ToolsFile:
-    """The contents of a file of tools: those that can be read, in order, and the mistakes in the
-    file, a line each."""
+    """The contents of a file of tools.
+
+    Args:
+        tools: the tools that can be read, in order.
+        mistakes: the mistakes in the file, a line each.
+    """
 
     tools: tuple[Declaration, ...]
     mistakes: tuple[str, ...]
@@ -118,8 +126,14 @@ _COMMON = ("kind", "about", "limits", "examples")
 
 
 def read_tools(path: str) -> ToolsFile:
-    """Read a file of tools, in TOML, or none for `NO_TOOLS`; an `InputError` where it cannot be
-    read, or is not TOML. No variable is looked at, and no index or server is opened."""
+    """Read a file of tools. No variable is looked at, and no index or server is opened.
+
+    Args:
+        path: the file, in TOML, or `NO_TOOLS`.
+
+    Raises:
+        InputError: it cannot be read, or is not TOML.
+    """
     if path == NO_TOOLS:
         return ToolsFile((), ())
     data = read_toml(read_source(path, "tools").text, path)
@@ -231,10 +245,16 @@ def _parameter(name: str, table: TomlTable) -> Parameter:
 
 
 def check_tools(tools: str | Iterable[Action], environment: Mapping[str, str] | None) -> ToolsFile:
-    """Check that tools can be used, and give what a file declares: ``tools`` is its path,
-    `NO_TOOLS`, or functions. No server is asked. The environment must have the tools' variables;
-    where it is None, only the declarations are checked. The `InputError` names the first mistake,
-    and how many more there are."""
+    """Check that tools can be used, and give what a file declares; no server is asked.
+
+    Args:
+        tools: the path of a file, `NO_TOOLS`, or functions as tools.
+        environment: the environment that must have the tools' variables; None to check only the
+            declarations.
+
+    Raises:
+        InputError: they cannot be used; it names the first mistake, and how many more there are.
+    """
     if not isinstance(tools, str):
         function_tools(tools)
         return ToolsFile((), ())
@@ -251,13 +271,17 @@ def check_tools(tools: str | Iterable[Action], environment: Mapping[str, str] | 
 def load_tools(
     path: str, environment: Mapping[str, str] | None = None, resolve: Resolve = look_up
 ) -> Toolbox:
-    """The tools of a file (docs/tools.md), or none for `NO_TOOLS`, ready to be called. Their
-    variables are those of ``environment``, by default of this process; ``resolve`` gives the
-    addresses of a host.
+    """The tools of a file, ready to be called.
 
-    An `InputError` where the file cannot be read, it has a mistake (the first is named, the others
-    are counted), a variable is not set, an index cannot be opened, or a server cannot be
-    reached.
+    Args:
+        path: the file, in TOML (docs/tools.md), or `NO_TOOLS`.
+        environment: the environment variables; None for those of this process.
+        resolve: gives the addresses of a host.
+
+    Raises:
+        InputError: the file cannot be read, it has a mistake (the first is
+            named, the others are counted), a variable is not set, an index
+            cannot be opened, or a server cannot be reached.
     """
     values = os.environ if environment is None else environment
     file = check_tools(path, values)
@@ -340,8 +364,11 @@ def faults_of(declared: Declaration, environment: Mapping[str, str] = os.environ
 
 
 def expand_server(declared: Declaration) -> list[Declaration]:
-    """A list of the tool; for a server, of its tools, for which it is asked. An `InputError` as of
-    `Connection.offered`, or where the SDK is not installed."""
+    """A list of the tool; for a server, of its tools, for which it is asked.
+
+    Raises:
+        InputError: as `Connection.offered`, or the SDK is not installed.
+    """
     if not isinstance(declared.how, McpServer):
         return [declared]
     redact = redaction(os.environ[name].strip() for name in declared.variables)
@@ -365,8 +392,11 @@ _SCHEMAS: Mapping[Type, dict[str, str]] = {
 
 
 def find_entry(name: str) -> InstalledTool:
-    """The function that a package offers under a name in the group ``pearl.tools``; an `InputError`
-    where none offers it, or `pearl.action` did not wrap it."""
+    """The function that a package offers under a name in the group ``pearl.tools``.
+
+    Raises:
+        InputError: no package offers it, or `pearl.action` did not wrap it.
+    """
     function = extension("tools", name)
     if function is None:
         raise InputError(f"no installed package offers {name or 'a tool without a name'}.")
@@ -377,7 +407,11 @@ def find_entry(name: str) -> InstalledTool:
 
 def function_tool(action: Action) -> tuple[Tool, Service]:
     """A tool that a function, as `pearl.action` makes one, carries out, named after it in lower
-    case, and its service; an `InputError` where no tool can be made of it."""
+    case, and its service.
+
+    Raises:
+        InputError: no tool can be made of it.
+    """
     if not isinstance(action.body, Function):
         raise InputError(f"{action.name} is no function: make one with pearl.action.")
     if action.variadic or any(param.name == DOCUMENT for param in action.params):

@@ -96,8 +96,13 @@ class Connection:
     """A session with a server, which is opened when it is needed, and used by any event loop.
 
     The SDK requires that one task opens and closes a session, so the session has its own thread.
-    ``common`` has what all tools of the server have in common; ``redact`` takes secrets out of a
-    text, and ``resolve`` gives the addresses of a host.
+
+    Args:
+        server: the server, as declared.
+        common: a tool with what all tools of the server have in common.
+        environment: the environment variables that it needs.
+        redact: takes secrets out of a text.
+        resolve: gives the addresses of a host.
     """
 
     def __init__(
@@ -117,8 +122,11 @@ class Connection:
         self._ended = ""
 
     def offered(self) -> list[tuple[Tool, Service]]:
-        """The tools that may be called, each with its service; an `InputError` where the server
-        cannot be reached, or a declared tool is missing or not callable."""
+        """The tools that may be called, each with its service.
+
+        Raises:
+            InputError: the server cannot be reached, or a declared tool is missing or not callable.
+        """
         server = self._server
         pairs: list[tuple[Tool, Service]] = []
         try:
@@ -318,9 +326,12 @@ async def _call(client: mcp.Client, name: str, arguments: dict[str, Any]) -> str
 
 
 def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON schema of a value, with its references to parts of ``root`` (``#/…``) resolved; a
-    `ValueError` where it is no schema, refers to itself or to another place, is too large, or has a
-    pattern that is no regular expression."""
+    """The JSON schema of a value, with its references to parts of ``root`` (``#/…``) resolved.
+
+    Raises:
+        ValueError: it is no schema, refers to itself or to another place, is too large, or has a
+            pattern that is no regular expression.
+    """
     budget = LARGEST_SCHEMA
 
     def plain(node: object, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a schema
@@ -374,8 +385,14 @@ def plain_schema(schema: object, root: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class OneOriginTransport(httpx2.AsyncBaseTransport):
-    """Carries requests of a session of `open_session` to one origin and to no other. An answer has
-    at most ``most`` bytes, and ``note`` is called with errors."""
+    """Carries requests to one origin and to no other.
+
+    Args:
+        session: a session of `open_session`.
+        origin: the only origin that requests may go to.
+        most: the most bytes of an answer.
+        note: called with errors.
+    """
 
     session: aiohttp.ClientSession
     origin: str

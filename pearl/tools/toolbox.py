@@ -52,8 +52,14 @@ class ToolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a tool: a description for a model and a person, the JSON schema of its values,
-    as JSON text, and whether a call must have it."""
+    """A parameter of a tool.
+
+    Args:
+        name: its name.
+        about: a description, for a model and a person.
+        schema: the JSON schema of its values, as JSON text.
+        required: whether a call must have it.
+    """
 
     name: str
     about: str
@@ -112,8 +118,12 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """A tool's reply, which is data and never an instruction: its first `LONGEST` characters,
-    without secrets, and the number of those that were cut off after them."""
+    """A tool's reply, which is data and never an instruction.
+
+    Args:
+        text: its first `LONGEST` characters, without secrets.
+        cut: the number of characters left out after them.
+    """
 
     text: str
     cut: int = 0
@@ -146,9 +156,16 @@ _SHOWN = 200
 
 
 def check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Check that arguments, JSON values by parameter, fit a tool's parameters, and return them. A
-    null for a parameter that is not required counts as none. A `ToolError` names everything that is
-    wrong."""
+    """Check that arguments fit a tool's parameters, and return them.
+
+    Args:
+        tool: the tool that is called.
+        arguments: JSON values by parameter. A null for a parameter that is not
+            required counts as none.
+
+    Raises:
+        ToolError: they do not fit; the message names everything that is wrong.
+    """
     optional = {parameter.name for parameter in tool.parameters if not parameter.required}
     data = {
         name: value
@@ -202,8 +219,14 @@ def _validator() -> Any:  # noqa: ANN401 - of a class that jsonschema makes
 
 @dataclass(frozen=True)
 class Toolbox:
-    """Tools by name, the services that carry out their calls, and functions that close the
-    services' connections; ``redact`` takes secrets out of a text."""
+    """Tools, and the services that carry out their calls.
+
+    Args:
+        tools: the tools by name.
+        services: the service of each tool, by name.
+        redact: takes secrets out of a text.
+        closing: functions that close the services' connections.
+    """
 
     tools: Mapping[str, Tool]
     services: Mapping[str, Service]
@@ -216,8 +239,12 @@ class Toolbox:
         return replace(self)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
-        """Call a tool once, with arguments as `check_arguments` takes them; a `ToolError` where
-        that fails. Nothing was sent where its reason is ``input``, ``address`` or ``budget``."""
+        """Call a tool once, with arguments as `check_arguments` takes them.
+
+        Raises:
+            ToolError: the call failed; nothing was sent where the reason is
+                ``input``, ``address`` or ``budget``.
+        """
         tool = self.tools.get(name)
         if tool is None:
             message = f"There is no tool {name[:60]}: use {', '.join(self.tools)}."
@@ -248,12 +275,18 @@ class Toolbox:
 
 @dataclass(frozen=True, slots=True)
 class CachedTools:
-    """Tools whose replies are stored for a run, so that a resumed run repeats no call. ``question``
-    names the question in the run.
+    """Tools whose replies are stored for a run, so that a resumed run repeats no call.
 
-    Identical calls in a run are made each time, as their replies may differ; so are those of a
-    later run. Errors are stored too, and each call counts for the limit whether it is stored or
-    not, so that a resumed run does what it would have done.
+    Identical calls in a run are made each time, as their replies may differ;
+    so are those of a later run. Errors are stored too, and each call counts for
+    the limit whether it is stored or not, so that a resumed run does what it
+    would have done.
+
+    Args:
+        inner: the tools.
+        replies: where replies are stored.
+        run: the run's name.
+        question: names the question in the run.
     """
 
     inner: Tools
@@ -320,8 +353,12 @@ DOCUMENT_SEARCH = replace(
 
 @dataclass(frozen=True, slots=True)
 class SearchTool:
-    """A toolbox with one tool, a search, which needs no network, and the retriever that finds the
-    passages."""
+    """A toolbox with one tool, a search, which needs no network.
+
+    Args:
+        retriever: finds the passages.
+        tool: the description of the tool.
+    """
 
     retriever: Retriever
     tool: Tool = SEARCH
@@ -352,12 +389,19 @@ WRONG_INPUT = "tool-input"
 
 
 def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_: None) -> Solve:
-    """A solver that calls the tools of one question, for an action with ``body: solver``, and
-    ``on_reply`` with the path and the reply of every call.
+    """A solver that calls tools, for an action with ``body: solver``.
 
     Its arguments are a tool's name, and the call's arguments as `arguments_of` takes them; these
-    may be missing for a tool that needs none. Its value is the reply's text. A failed call is a
-    `StepError` with the tool's message; its reason is `WRONG_INPUT` or ``tool``.
+    may be missing for a tool that needs none.
+
+    Args:
+        toolbox: the tools of one question.
+        on_reply: called with the path and the reply of every call.
+
+    Returns:
+        The solver; its value is the reply's text. A failed call is a
+        `StepError` with the tool's message; its reason is `WRONG_INPUT` or
+        ``tool``.
     """
 
     async def solve(path: str, args: Sequence[Given]) -> Value:
@@ -374,8 +418,11 @@ def solver(toolbox: Tools, on_reply: Callable[[str, ToolReply], Any] = lambda *_
 
 
 def arguments_of(value: Value) -> Mapping[str, Any]:
-    """A call's arguments from a step's value: pairs, a list of lists of two, or JSON in a text; a
-    `ToolError` where it is none of these."""
+    """A call's arguments from a step's value: pairs, a list of lists of two, or JSON in a text.
+
+    Raises:
+        ToolError: the value is none of these.
+    """
     match value:
         case Pairs():
             return {as_text(key): to_json(item) for key, item in value}

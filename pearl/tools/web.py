@@ -66,9 +66,16 @@ _LINES = re.compile(r"\s*\n\s*")
 
 
 def read_text(body: bytes, kind: str, charset: str | None) -> str:
-    """The text of a reply, from its uncompressed body, its media type in lower case (empty for
-    none) and the encoding that it declares, if any; of a page the words, without tags and scripts.
-    A `ToolError` where it is no text."""
+    """The text of a reply; of a page the words, without tags and scripts.
+
+    Args:
+        body: the body, uncompressed.
+        kind: its media type, in lower case; empty where it has none.
+        charset: the encoding that it declares; None for none.
+
+    Raises:
+        ToolError: it is no text.
+    """
     if kind not in _UNKNOWN and not _TEXTS.match(kind):
         raise ToolError("reply", "It answered with something that is no text.")
     text = body.decode(page_encoding(charset), "replace")
@@ -94,8 +101,14 @@ _MOVED = (301, 302, 303, 307, 308)
 
 
 class Web:
-    """A service over HTTP, as declared, which keeps to its limits, but for the timeout of a call,
-    which the caller sets. ``resolve`` gives the addresses of a host."""
+    """A service over HTTP.
+
+    Args:
+        http: the service, as declared.
+        limits: its limits; the caller sets the timeout of a call.
+        environment: the environment variables that it needs.
+        resolve: gives the addresses of a host.
+    """
 
     def __init__(
         self, http: Http, limits: ToolLimits, environment: Mapping[str, str], resolve: Resolve
@@ -204,9 +217,14 @@ def open_session(
     """A session that only connects to checked addresses, uses nothing of the environment (such as
     proxies), and keeps no cookies.
 
-    The certificates in the file ``ca`` are trusted in place of the system's, if it is given;
-    ``resolve`` gives the addresses of a host. A `ToolError` where the origin's is a private
-    address, and the limits do not allow that.
+    Args:
+        origin: scheme, host and port of what is called.
+        ca: a file of certificates to trust in place of the system's; empty for the system's.
+        limits: they say whether the host may be in a private network.
+        resolve: gives the addresses of a host.
+
+    Raises:
+        ToolError: the host is a private address, and may not be.
     """
     if is_private_literal(urlsplit(origin).hostname or "") and not limits.private:
         # Checked here, as aiohttp does not call the resolver for an address.

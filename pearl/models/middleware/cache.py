@@ -90,8 +90,12 @@ async def _stored(
 class CacheLayer:
     """Answers from the cache; identical calls under way are made once (single flight).
 
-    Stored replies of the scope may be used; an empty one has those of all runs. ``sleep`` waits
-    some seconds, or raises a `HaltError` once no further call is made.
+    Args:
+        ask: makes a call that is not in the cache.
+        replies: where replies are stored.
+        scope: the scope of stored replies that may be used; empty for those of all runs.
+        model: the model that gives the replies.
+        sleep: waits some seconds, or raises a `HaltError` once no further call is made.
     """
 
     ask: Ask
@@ -148,8 +152,12 @@ class CacheLayer:
 
 @dataclass(frozen=True)
 class PrefixWarmup:
-    """Lets the first call on a document return before the others are made. At most ``most``
-    documents are remembered; those used least recently are forgotten."""
+    """Lets the first call on a document return before the others are made.
+
+    Args:
+        ask: makes the call.
+        most: the most documents remembered; those used least recently are forgotten.
+    """
 
     ask: Ask
     most: int = MOST

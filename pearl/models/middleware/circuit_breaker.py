@@ -39,8 +39,13 @@ _VARYING = re.compile(r"\S*\d\S*")
 
 @dataclass(frozen=True)
 class CircuitBreaker:
-    """Stops all calls at an error that every further call would meet again. The layers and the
-    limiter of each of a run's models are found by the model's ``id``."""
+    """Stops all calls at an error that every further call would meet again.
+
+    Args:
+        model: the run's model, or `Models`.
+        layers: the layers of each model, by the model's ``id``.
+        limiters: the limiter of each model, likewise.
+    """
 
     model: Model
     layers: Mapping[int, Ask]

@@ -25,11 +25,14 @@ BURST = 1.0
 
 
 class RateLimiter:
-    """Spreads amounts evenly over time, so that no more than ``per_minute`` is let through in a
-    minute.
+    """Spreads amounts evenly over time.
 
-    An amount that is larger than what is free is let through, and the next ones wait until it is
-    made up for. So a call may have more tokens than a second's worth.
+    An amount that is larger than what is free is let through, and the next ones
+    wait until it is made up for. So a call may have more tokens than a second's
+    worth.
+
+    Args:
+        per_minute: the most that is let through in a minute.
     """
 
     def __init__(self, per_minute: float) -> None:
@@ -84,8 +87,12 @@ class HaltError(ModelError):
 
 
 class ConcurrencyLimiter:
-    """Slots for concurrent calls, shared by all plans of a batch: at most ``first`` of them to
-    begin with, and never more than ``ceiling``, or than `CEILING` where that is 0."""
+    """Slots for concurrent calls, shared by all plans of a batch.
+
+    Args:
+        ceiling: the most concurrent calls.
+        first: the most concurrent calls to begin with.
+    """
 
     def __init__(self, ceiling: int = 0, first: int = FIRST) -> None:
         self._ceiling = float(ceiling or CEILING)
@@ -138,8 +145,13 @@ class ConcurrencyLimiter:
         return loop.time()
 
     def leave(self, entered: float, error: ModelError | None = None, *, judge: bool = True) -> None:
-        """Give a slot back, and report the outcome of the call: what went wrong, or None.
-        ``entered`` is the time that `enter` gave; a call that was cancelled is not judged."""
+        """Give a slot back, and report the outcome of the call.
+
+        Args:
+            entered: the time that `enter` gave.
+            error: what went wrong, or None.
+            judge: whether the outcome counts; not so for a call that was cancelled.
+        """
         now = asyncio.get_running_loop().time()
         self.in_flight -= 1
         if judge:
@@ -244,8 +256,15 @@ class _Round:
 
 @dataclass(frozen=True)
 class Throttle:
-    """Makes a call once the rates, of requests and tokens a minute, allow it and there is a slot
-    for it; ``expect`` gives the tokens that a request is expected to take."""
+    """Makes a call once the rates allow it and there is a slot for it.
+
+    Args:
+        ask: makes the call.
+        limiter: gives the slots.
+        requests: requests a minute, or None.
+        tokens: tokens a minute, or None.
+        expect: the tokens that a request is expected to take.
+    """
 
     ask: Ask
     limiter: ConcurrencyLimiter

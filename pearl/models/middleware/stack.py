@@ -90,8 +90,11 @@ class EngineLimits:
 
 
 def check_priced(limits: EngineLimits, model: Model, prices: Prices) -> None:
-    """Make sure that a limit of the cost can be kept; an `InputError` where the price of a model is
-    not known."""
+    """Make sure that a limit of the cost can be kept.
+
+    Raises:
+        InputError: the price of a model is not known.
+    """
     unpriced = [each.name for each in members(model) if prices.get(each.name) is None]
     if limits.max_cost is not None and unpriced:
         raise InputError(
@@ -102,11 +105,15 @@ def check_priced(limits: EngineLimits, model: Model, prices: Prices) -> None:
 
 @dataclass(frozen=True)
 class Engine:
-    """A run's models in their layers, of which ``ask`` is the outermost, and the limiter of
-    concurrent calls of each.
+    """A run's models in their layers.
 
-    Replies are stored in ``replies``, if that is given, and those of the scope may be used;
-    ``constrain`` says whether they are constrained by grammars and schemas.
+    Args:
+        ask: the outermost layer.
+        model: the run's model, or `Models`.
+        limiters: the limiter of concurrent calls of each model.
+        replies: where replies are stored; None where they are not.
+        constrain: whether replies are constrained by grammars and schemas.
+        scope: the scope of stored replies that may be used.
     """
 
     ask: Ask
@@ -184,12 +191,16 @@ def start_engine(
 
 
 def upper(request: Request, model: str, reply: int = REPLY) -> Usage:
-    """An upper bound of the tokens of a call in a model's vocabulary, unless its reply is unusually
-    long: has more than ``reply`` tokens.
+    """An upper bound of the tokens of a call, unless its reply is unusually long.
 
     Counting a whole prompt takes as long as the call, so the part that all steps on a document
     share is counted once, and the rest is bounded by its length. A grammar that a server's decoder
     takes adds no tokens to the prompt; that of a tool does, and so does a schema.
+
+    Args:
+        request: the call.
+        model: the name of the model in whose vocabulary to count.
+        reply: the most tokens expected of the reply.
     """
     *before, last = [message["content"] for message in request.messages]
     shared, constraint = request.stable, request.constraint
