@@ -103,10 +103,12 @@ class Scorer(Protocol):
     @property
     def name(self) -> str:
         """Its name in reports."""
+        ...
 
     @property
     def version(self) -> str:
         """A hash that tells it from others of the same name."""
+        ...
 
     async def score(
         self, question: str, options: Sequence[str], gold: str, answer: str, session: Session
@@ -124,6 +126,7 @@ class Scorer(Protocol):
             ModelError: there is no score (reason ``metric``), or the model that grades gave no
                 usable answer.
         """
+        ...
 
 
 async def best_score(

@@ -62,11 +62,18 @@ class Setup:
         """Why a question's own plan cannot run; empty where it can, or there is none."""
         try:
             if question.plan:
-                library = self.plan_library(question.plan)
-                _prepare_plan(question.plan, library, self.prepared.settings.passes)
+                self.prepare_plan(question.plan, self.plan_library(question.plan))
         except RunError as error:
             return str(error)
         return ""
+
+    def prepare_plan(self, text: str, library: Library) -> Prepared:
+        """Prepare a question's own plan, which replaces the strategy and calls a library's actions.
+
+        Raises:
+            RunError: the plan has errors.
+        """
+        return _prepare_plan(text, library, self.prepared.settings.passes)
 
     def plan_library(self, plan: str) -> Library:
         """The actions for a question: those for its own plan, or the strategy's if it is empty."""
@@ -160,7 +167,7 @@ async def answer_row(setup: Setup, task: Task[QuestionTask], session: Session) -
     session.journal.decide("run", head)
     try:
         if question.plan:
-            prepared = _prepare_plan(question.plan, library, prepared.settings.passes)
+            prepared = setup.prepare_plan(question.plan, library)
         async with open_tools(setup.tools) as tools:
             box = cached_tools(tools, session, question.id) if tools else None
             args = (question.question, document, options, session, None, box)
@@ -257,6 +264,4 @@ def batch_job(index: QuestionIndex, output: str, setup: Setup) -> Job:
 
 @lru_cache(maxsize=1024)  # Plans are checked before the first call, and run after it.
 def _prepare_plan(text: str, library: Library, passes: tuple[str, ...]) -> Prepared:
-    """A question's own plan, which replaces the strategy and calls a library's actions; a
-    `RunError` where the plan has errors."""
     return prepare_plan(parse(text), library, passes)

@@ -168,7 +168,7 @@ class ClusterRun:
             except KilledWorker:
                 lost += self._futures[future]
                 continue
-            self._progress.add_calls(result.progress.models)
+            self._progress.add_calls(result.progress)
             self._count(result.rows)
             if result.stopped:
                 self.stop(ModelError(*result.stopped))

@@ -256,11 +256,14 @@ def read_index(
         InputError: rows, their documents or their plans cannot be used; the first are named, and
             the others counted.
     """
-    file = Path(path)
-    if path == "-" or (file.exists() and not (file.is_file() or file.is_dir())):
-        stream = "standard input" if path == "-" else path
+    if path == "-":
         raise InputError(
-            f"Questions are read more than once, so not from {stream}: write them to a file."
+            "Questions are read more than once, so not from standard input: write them to a file."
+        )
+    file = Path(path)
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise InputError(
+            f"Questions are read more than once, so not from {path}: write them to a file."
         )
     home = Path(folder) if folder else file.parent
     if folder and not home.is_dir():
@@ -372,12 +375,14 @@ def _document_problems(
 
 def _document_problem(folder: Path, stopped: Event, paths: tuple[str, ...]) -> str:
     """Why a document cannot be read; empty where it can."""
-    within: list[str] = []
     try:
         within = _within(paths, folder)
+    except InputError as error:
+        return str(error)
+    try:
         read_documents(within, stopped)
     except InputError as error:
-        if len(within) != 1 or os.path.exists(within[0]):
+        if len(paths) > 1 or os.path.exists(folder / paths[0]):
             return str(error)
         # The row may have meant the text itself: a short text on one line is taken for a path.
         advice = "Name the folder that holds it with --documents"

@@ -113,6 +113,26 @@ class JobProgress:
         fresh = self.finished - self.before
         return self.seconds / fresh * (self.total - self.finished) if fresh else None
 
+    @property
+    def fallbacks(self) -> int:
+        """How many rows were asked directly, as no plan was accepted."""
+        return self.remarks["no plan"]
+
+    @property
+    def ungrounded(self) -> int:
+        """How many answers have no supporting passage of the document."""
+        return self.remarks["no evidence"]
+
+    @property
+    def unnamed(self) -> int:
+        """How many answers name no option, where there are options."""
+        return self.remarks["no option"]
+
+    @property
+    def guessed(self) -> int:
+        """How many answers the offline reader picked by words alone."""
+        return self.remarks["picked by words"]
+
     def count_row(self, row: dict[str, Any]) -> None:
         """Add a task's row."""
         reason = "" if row["status"] == "answered" else row["error"]["reason"]
@@ -140,13 +160,15 @@ class JobProgress:
             made = sum(entry.status == "done" for entry in sent)
             kept = sum(entry.kept and entry.status == "done" for entry in calls)
             spent = sum((entry.usage for entry in sent), Usage())
-            self.add_calls({model: Totals(made, kept, len(sent) - made, spent)})
+            self._count(model, Totals(made, kept, len(sent) - made, spent))
 
-    def add_calls(self, models: Mapping[str, Totals]) -> None:
-        """Add the totals of calls, by model, such as those that a worker on another machine has
-        made."""
-        for model, calls in models.items():
-            self.models[model] = self.models.get(model, Totals()) + calls
+    def add_calls(self, other: JobProgress) -> None:
+        """Add the calls that a worker on another machine has made."""
+        for model, totals in other.models.items():
+            self._count(model, totals)
+
+    def _count(self, model: str, calls: Totals) -> None:
+        self.models[model] = self.models.get(model, Totals()) + calls
 
     def table(self) -> Iterator[tuple[str, str]]:
         """The result for people, one line for each fact."""
@@ -154,15 +176,15 @@ class JobProgress:
         yield "answered", f"{self.done:,} of {self.total:,}"
         if self.failed:
             yield "failed", f"{self.failed.total():,} ({failed.removeprefix(', ')})"
-        if fallbacks := self.remarks["no plan"]:
+        if self.fallbacks:
             cut = f": PEARL_MAX_TOKENS cut {self.limited:,} off" if self.limited else ""
-            yield "fallback", f"{fallbacks:,} asked directly, as no plan was accepted{cut}"
-        if ungrounded := self.remarks["no evidence"]:
-            yield "evidence", f"none for {ungrounded:,}: see grounded in the answers"
-        if unnamed := self.remarks["no option"]:
-            yield "no option", f"named by {unnamed:,}: none is nearer than the others"
-        if guessed := self.remarks["picked by words"]:
-            yield "guessed", f"{guessed:,} picked by words alone: see guessed in the answers"
+            yield "fallback", f"{self.fallbacks:,} asked directly, as no plan was accepted{cut}"
+        if self.ungrounded:
+            yield "evidence", f"none for {self.ungrounded:,}: see grounded in the answers"
+        if self.unnamed:
+            yield "no option", f"named by {self.unnamed:,}: none is nearer than the others"
+        if self.guessed:
+            yield "guessed", f"{self.guessed:,} picked by words alone: see guessed in the answers"
         if self.judged:
             share = 100 * self.right / self.judged
             yield "right", f"{self.right:,} of {self.judged:,} with a gold answer ({share:.1f} %)"
@@ -186,10 +208,10 @@ class JobProgress:
             "failed": dict(self.failed),
             "right": self.right,
             "judged": self.judged,
-            "fallbacks": self.remarks["no plan"],
-            "ungrounded": self.remarks["no evidence"],
-            "unnamed": self.remarks["no option"],
-            "guessed": self.remarks["picked by words"],
+            "fallbacks": self.fallbacks,
+            "ungrounded": self.ungrounded,
+            "unnamed": self.unnamed,
+            "guessed": self.guessed,
             "calls": {"made": calls.made, "kept": calls.kept, "in_vain": calls.failed},
             **asdict(calls.spent),
             "cost": None if cost is None else cost / 1e6,
@@ -251,6 +273,7 @@ class Tasks(Protocol[T]):
     @property
     def ids(self) -> Sequence[str]:
         """The ids of all tasks, in the order to do them in."""
+        ...
 
     def read(self, ids: Sequence[str]) -> Iterator[Task[T]]:
         """The tasks of these ids, in their order, each read when it is needed.
@@ -258,6 +281,7 @@ class Tasks(Protocol[T]):
         Raises:
             InputError: a task can no longer be read.
         """
+        ...
 
 
 Work: TypeAlias = Callable[[Task[Any], Session], Awaitable[dict[str, Any]]]
