@@ -197,12 +197,15 @@ def _role(message: Message) -> bytes:
 
 @dataclass(frozen=True)
 class RequestWriter:
-    """Writes requests to one model, by its name at the endpoint, as the bytes that are sent for a
-    chat completion. The settings say how replies are sampled, and how long they may be.
+    """Writes requests to one model as the bytes that are sent, for chat completions.
 
     A document opens the prompts of all steps that read it, so it is encoded as JSON once, and the
     rest is appended. JSON escapes each character by itself, so the escaped pieces of a text make
     the escaped text.
+
+    Args:
+        name: the model's name at the endpoint.
+        settings: how replies are sampled, and how long they may be.
     """
 
     path: ClassVar[tuple[str, ...]] = ("chat", "completions")
