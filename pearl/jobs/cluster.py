@@ -133,7 +133,10 @@ class ClusterRun:
                     # If several were lost, another task may have killed this one's worker, so it is
                     # tried once more, alone.
                     if len(lost) == 1 or await self._do(client, iter([(task,)])):
-                        await self._fail(task)
+                        row = self._job.fail(task, ModelError("worker", KILLED))
+                        put_row(self._store, self._progress.run, task, row)
+                        await self._store.flush()
+                        self._count([row])
                 watch.cancel()
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
@@ -171,13 +174,6 @@ class ClusterRun:
                 self.stop(ModelError(*result.stopped))
         return lost
 
-    async def _fail(self, task: Task[Any]) -> None:
-        """Record a task as failed, as every worker died during it."""
-        row = self._job.fail(task, ModelError("worker", KILLED))
-        put_row(self._store, self._progress.run, task, row)
-        await self._store.flush()
-        self._count([row])
-
     def _count(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add rows, which are in the store, to the job's file and to its progress."""
         for row in rows:
@@ -187,11 +183,8 @@ class ClusterRun:
         self._progress.tell()
 
     async def _watch(self, client: Client) -> None:
-        """Watch that there are workers.
-
-        Raises:
-            ModelError: there has been no worker for `PATIENCE` seconds.
-        """
+        """Watch that there are workers; a `ModelError` where there has been none for `PATIENCE`
+        seconds."""
         seen = time.monotonic()
         while time.monotonic() - seen < PATIENCE:
             await asyncio.sleep(PATIENCE / 10)

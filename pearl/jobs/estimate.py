@@ -13,7 +13,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from sqlalchemy import Engine as Database
 
 from pearl.jobs.batch import Setup, answer_row
 from pearl.jobs.question_file import INLINE, Question, QuestionIndex, QuestionTask
@@ -43,9 +45,6 @@ from pearl.session import Session, planning_context
 from pearl.store.history import read_reply
 from pearl.store.totals import mean_seconds
 from pearl.strategies.pearl import direct_plan
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine as Database
 
 STEPS = 2.94
 """Calls of a plan that is not written yet: the mean of GPT-4's 1,988 plans."""

@@ -45,7 +45,6 @@ _ARTICLE = ("article", "article_id", "questions", "gold_label", "question_unique
 DOCUMENTS = 16
 """The most documents that are kept in memory for later questions."""
 
-
 _AT_ONCE = 8
 """The most documents that are read at the same time: a conversion may take 4 GB of memory."""
 
@@ -356,16 +355,8 @@ def _document_problems(
     progress: Callable[[int, int], None],
     stopped: Event,
 ) -> Iterator[InputError]:
-    """Read every document, several at once, as some have to be converted.
-
-    Args:
-        folder: the folder of the documents.
-        documents: for the paths of each document, the rows that name it.
-        progress, stopped: as `read_index` takes them.
-
-    Yields:
-        An error for each document that cannot be read.
-    """
+    """Read every document, several at once, as some have to be converted, and yield an error for
+    each that cannot be read. ``documents`` has, for the paths of each, the rows that name it."""
     done = 0
     problem, unread = partial(_document_problem, folder, stopped), iter(documents)
     with ThreadPoolExecutor(min(_AT_ONCE, processors())) as pool:

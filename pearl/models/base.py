@@ -255,11 +255,9 @@ class Model(Protocol):
 
     async def answer(self, request: Request) -> Reply:
         """Answer one request; a `ModelError` where there is no usable answer."""
-        ...
 
     async def close(self) -> None:
         """Close what the model holds open, such as connections."""
-        ...
 
 
 @runtime_checkable
@@ -270,7 +268,6 @@ class TokenCounter(Protocol):
 
     def count(self, text: str) -> int:
         """Tokens of a text."""
-        ...
 
 
 def call_key(

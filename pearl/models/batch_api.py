@@ -20,7 +20,7 @@ from pearl.models.base import FINAL, OFFLINE, ModelError, Reply, Request
 from pearl.models.batch_client import BatchClient, Place, RequestOutcome, read_outcomes, reread
 from pearl.models.batch_files import BatchFolder, Lifecycle, Progress, request_line
 from pearl.models.endpoint_replies import check_read
-from pearl.models.openai import CHAT, Endpoint, RequestFormat
+from pearl.models.openai import Endpoint, RequestFormat, RequestWriter
 from pearl.models.routing import find_endpoint
 
 AT_ONCE = 64
@@ -109,7 +109,7 @@ def open_batches(name: str, folder: Path, options: BatchOptions | None = None) -
             "The Batch API needs a model of an endpoint: add --model NAME, or ask live."
         )
     endpoint = find_endpoint(name)
-    if endpoint.api is not CHAT:
+    if endpoint.api is not RequestWriter:
         raise InputError("Batches are asked over chat completions: name the model alone.")
     return Batches(endpoint, folder, options, name)
 

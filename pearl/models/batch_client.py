@@ -21,14 +21,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from pearl.models.base import ModelError, Reply
-from pearl.models.endpoint_replies import (
-    Complaint,
-    Redact,
-    complaint_of,
-    failure,
-    natural,
-    reply_of,
-)
+from pearl.models.endpoint_replies import Complaint, complaint_of, failure, natural, reply_of
+from pearl.models.secrets import Redact
 from pearl.models.transport import Incoming, Transport, within
 
 SLOWEST = 50_000

@@ -220,7 +220,6 @@ Prove: TypeAlias = Callable[[calls.ProveForm], Awaitable[str | None]]
 """Asks for a word in a form, and gives the reply; empty where the form was refused, None where the
 call failed for another reason and proves nothing."""
 
-
 Room: TypeAlias = Callable[[Sequence[calls.Message]], int | None]
 """Gives the most tokens of the reply to a prompt; None where nothing bounds it."""
 

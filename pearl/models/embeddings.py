@@ -35,7 +35,6 @@ class Embed(Protocol):
     @property
     def identity(self) -> str:
         """Everything that decides the vectors; it holds no secret."""
-        ...
 
     async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
         """A vector for each of one or more texts, in their order, all of one length.
@@ -45,7 +44,6 @@ class Embed(Protocol):
         Raises:
             ModelError: the endpoint gave no vectors.
         """
-        ...
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,14 +20,12 @@ from urllib.parse import urlsplit
 
 from pearl.lang.text import one_line
 from pearl.models.base import SAY_WINDOW, ModelError, Reply, Request, Usage
+from pearl.models.secrets import Redact
 from pearl.models.tokens import count_tokens
 from pearl.prompts.calls import ExecuteStep
 
 SHOWN = 200
 """The most characters of an endpoint's own words that a message repeats."""
-
-Redact = Callable[[str], str]
-"""Takes the key out of a text."""
 
 LONGEST = 1_000_000
 """The most characters of a reply; no further prompt could hold more."""

@@ -210,8 +210,7 @@ def carry_out(call: ExecuteStep) -> str:
         read = index_sentences(call.document.text)
         # Quotations are found whatever their white space, but tabs show a table's empty cells.
         texts = [re.sub(r"[^\S\t]+", " ", read.text[span.start : span.end]) for span in read.spans]
-        best = _best(call, read, texts)
-        lines = [texts[at] for at in best]
+        lines = [texts[at] for at in _best(call, read, texts)]
         text = "\n".join(f"> {line}" for line in lines)
         below = f"\n{text}"
         text = text or NOTHING
@@ -349,7 +348,6 @@ _VAGUE = frozenset(
     statement story text true thing things type way one
     """.split()
 )
-
 
 _FORMS: tuple[tuple[str, str, str, Type], ...] = (
     (r"\bif\b.*\bwould|\bwould\b.*\bif\b", "hypothetical outcome",

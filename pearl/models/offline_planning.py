@@ -251,7 +251,6 @@ CUES = (
     Cue(r"\bhappen|\bevent", EVENT),
 )
 
-
 TAKEN = ("ctx", "answer", "found", "true", "false", "each", "where", "return", "values")
 """Names that a step about a party may not have."""
 

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pearl.lang.values import canonical_json
@@ -33,10 +33,10 @@ from pearl.models.endpoint_replies import (
 )
 from pearl.models.tokens import REASONING, counter, room_for
 from pearl.models.transport import Transport, within
+from pearl.prompts.calls import Message
 
 if TYPE_CHECKING:
     from pearl.models.settings import Settings
-    from pearl.prompts.calls import Message
 
 
 class OpenAI:
@@ -69,11 +69,11 @@ class OpenAI:
     async def answer(self, request: Request) -> Reply:
         if self._final:
             raise self._final.again()
-        api, transport = self._endpoint.api, self._transport
+        transport = self._transport
         try:
             timeout = self._endpoint.settings.timeout
             sent = await within(timeout, self._send(request, self._form))
-            reply = reply_of(api.completion(read_json(sent)), transport.redact)
+            reply = reply_of(self._writer.completion(read_json(sent)), transport.redact)
         except ModelError as error:
             error.reword(transport.named)
             if error.reason in FINAL:
@@ -86,7 +86,7 @@ class OpenAI:
         body = self._writer.body(request, form)
         while True:
             try:
-                return await self._transport.send("POST", *self._endpoint.api.path, body=body)
+                return await self._transport.send("POST", *self._writer.path, body=body)
             except ModelError as error:
                 form = form.without(error.complaint)
                 before, body = body, self._writer.body(request, form)
@@ -197,16 +197,19 @@ def _role(message: Message) -> bytes:
 
 @dataclass(frozen=True)
 class RequestWriter:
-    """Writes requests to one model as the bytes that are sent.
+    """Writes requests to one model as the bytes that are sent, for chat completions.
 
-    A document opens the prompts of all steps that read it, so it is encoded as
-    JSON once, and the rest is appended. JSON escapes each character by itself,
-    so the escaped pieces of a text make the escaped text.
+    A document opens the prompts of all steps that read it, so it is encoded as JSON once, and the
+    rest is appended. JSON escapes each character by itself, so the escaped pieces of a text make
+    the escaped text.
 
     Args:
         name: the model's name at the endpoint.
         settings: how replies are sampled, and how long they may be.
     """
+
+    path: ClassVar[tuple[str, ...]] = ("chat", "completions")
+    """The API's path below the endpoint's address."""
 
     name: str
     settings: Settings
@@ -261,6 +264,10 @@ class RequestWriter:
         """The fields that constrain a reply."""
         return request_fields(constraint)
 
+    def completion(self, data: Any) -> Any:  # noqa: ANN401 - any JSON
+        """An answer as a chat completion."""
+        return data
+
     def _messages(self, request: Request, marker: dict[str, Any]) -> list[bytes]:
         """Pieces of the JSON of the messages. With a marker, the last message has two parts."""
         *before, last = request.messages
@@ -298,6 +305,8 @@ class RequestWriter:
 class ResponsesWriter(RequestWriter):
     """Writes requests of the Responses API, which ask the endpoint not to store them."""
 
+    path = ("responses",)
+
     @property
     def first_form(self) -> RequestFormat:
         """The format to begin with: that of chat completions, but without marks in messages."""
@@ -326,27 +335,8 @@ class ResponsesWriter(RequestWriter):
             }
         return fields
 
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """An API by which endpoints are asked for completions.
-
-    Args:
-        path: the path below the endpoint's address.
-        writer: the class that writes requests.
-        completion: turns an answer into a chat completion.
-    """
-
-    path: tuple[str, ...]
-    writer: type[RequestWriter]
-    completion: Callable[[Any], Any]
-
-
-CHAT = Api(("chat", "completions"), RequestWriter, lambda data: data)
-"""Chat completions, which every compatible endpoint has."""
-
-RESPONSES = Api(("responses",), ResponsesWriter, as_completion)
-"""The Responses API of OpenAI and of endpoints that speak like it."""
+    def completion(self, data: Any) -> Any:  # noqa: ANN401 - any JSON
+        return as_completion(data)
 
 
 # --- where a model is asked ---
@@ -359,13 +349,13 @@ class Endpoint:
     Args:
         model: its name at the endpoint.
         settings: the endpoint's address and key, and how it is to sample.
-        api: the API by which it is asked.
+        api: the class that writes requests of the API by which it is asked.
         opens: makes the transport; None for one that uses the settings.
     """
 
     model: str
     settings: Settings
-    api: Api = CHAT
+    api: type[RequestWriter] = RequestWriter
     opens: Callable[[], Transport] | None = None
 
     @property
@@ -378,7 +368,7 @@ class Endpoint:
         """
         sampling = {name: getattr(self.settings, name) for name in SAMPLING}
         named = {name: value for name, value in sampling.items() if value is not None}
-        path = [] if self.api is CHAT else self.api.path
+        path = [] if self.api is RequestWriter else self.api.path
         return canonical_json([self.model, self.settings.base_url, named, *path])
 
     @property
@@ -393,7 +383,7 @@ class Endpoint:
     @property
     def writer(self) -> RequestWriter:
         """The writer of requests to the model, in its API's form."""
-        return self.api.writer(self.model, self.settings)
+        return self.api(self.model, self.settings)
 
     def connect(self) -> Transport:
         """Open the transport that sends requests."""

@@ -26,7 +26,7 @@ from urllib.parse import unquote_plus, urlsplit, urlunsplit
 from pearl.lang.errors import InputError
 from pearl.lang.text import MASKED_NAME
 from pearl.models.base import ModelError
-from pearl.models.openai import CHAT, RESPONSES, Endpoint, OpenAI
+from pearl.models.openai import Endpoint, OpenAI, RequestWriter, ResponsesWriter
 from pearl.models.secrets import is_key, redaction
 from pearl.models.settings import Settings, make_settings, renamed
 from pearl.models.transport import FAULTS, Incoming, T, Transport
@@ -34,7 +34,7 @@ from pearl.models.transport import FAULTS, Incoming, T, Transport
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-APIS = {"chat": CHAT, "responses": RESPONSES}
+APIS = {"chat": RequestWriter, "responses": ResponsesWriter}
 
 AZURE = {"OPENAI_BASE_URL": "AZURE_OPENAI_ENDPOINT", "OPENAI_API_KEY": "AZURE_OPENAI_API_KEY"}
 HANDED_OVER = {

@@ -70,13 +70,13 @@ def find_endpoint(name: str) -> Endpoint:
     Raises:
         InputError: a setting is missing or wrong; the message says which.
     """
-    from pearl.models.openai import CHAT, RESPONSES, Endpoint
+    from pearl.models.openai import Endpoint, RequestWriter, ResponsesWriter
     from pearl.models.settings import read_settings
     from pearl.models.tokens import plain_name
 
     model = plain_name(name)
     kinds = name.removesuffix(model).split(":")
-    api = RESPONSES if "responses" in kinds else CHAT
+    api = ResponsesWriter if "responses" in kinds else RequestWriter
     if "azure" in kinds:
         from pearl.models.openai_client import azure_transport
 

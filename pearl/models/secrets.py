@@ -10,6 +10,10 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from html.entities import codepoint2name
+from typing import TypeAlias
+
+Redact: TypeAlias = Callable[[str], str]
+"""Takes secrets out of a text."""
 
 SHORTEST = 4
 """The fewest characters of a secret; a shorter value is left in texts."""
@@ -36,7 +40,7 @@ _LINE_END = rf"(?:[\r\n]|{_SLASHES}[rn]){{0,2}}"
 """What may stand between two digits of base64, as its text may have line breaks."""
 
 
-def redaction(secrets: Iterable[str]) -> Callable[[str], str]:
+def redaction(secrets: Iterable[str]) -> Redact:
     """A function that replaces secrets in a text with ``***``.
 
     It finds a secret in upper or lower case, with characters escaped as in HTML, JSON or URLs (up
@@ -48,7 +52,7 @@ def redaction(secrets: Iterable[str]) -> Callable[[str], str]:
 
 # Each answer of a model is redacted with the same keys.
 @lru_cache(maxsize=64)
-def _redaction(secrets: frozenset[str]) -> Callable[[str], str]:
+def _redaction(secrets: frozenset[str]) -> Redact:
     # The longest first: one may begin with another.
     maskable = {secret for secret in secrets if len(secret) >= SHORTEST}
     forms = [form for secret in sorted(maskable, key=len, reverse=True) for form in _forms(secret)]

@@ -78,15 +78,15 @@ class Settings(BaseSettings):
         """A text from the endpoint without the key, which some endpoints repeat."""
         return redaction(filter(is_key, [self.api_key.get_secret_value()]))(text)
 
-    @field_validator("api_key")
+    @field_validator("api_key", "organization", "project")
     @classmethod
-    def _sendable_key(cls, key: SecretStr) -> SecretStr:
-        return SecretStr(_header(key.get_secret_value(), "key"))
-
-    @field_validator("organization", "project")
-    @classmethod
-    def _sendable(cls, text: str) -> str:
-        return _header(text, "name")
+    def _sendable(cls, value: str | SecretStr) -> str | SecretStr:
+        """A value for a header, stripped, as a key from a file may end with a line end."""
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        text, noun = text.strip(), "name" if isinstance(value, str) else "key"
+        if not text.isascii() or not text.isprintable():
+            raise ValueError(f"it holds characters that no {noun} has: copy it again")
+        return text if isinstance(value, str) else SecretStr(text)
 
     @field_validator("base_url")
     @classmethod
@@ -112,14 +112,6 @@ class Settings(BaseSettings):
     @classmethod
     def _folded(cls, text: object) -> object:
         return text.strip().lower() if isinstance(text, str) else text
-
-
-def _header(text: str, noun: str) -> str:
-    """A text for a header, stripped, as a key from a file may end with a line end; or an error."""
-    text = text.strip()
-    if not text.isascii() or not text.isprintable():
-        raise ValueError(f"it holds characters that no {noun} has: copy it again")
-    return text
 
 
 class NoEndpointError(InputError):

@@ -172,7 +172,6 @@ class Price:
 
 FREE = Price(0.0, 0.0)
 
-
 _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8})$")
 
 

@@ -351,7 +351,6 @@ _KINDS = {
     )
 }
 
-
 _DISTRIBUTIONS = {"bs4": "beautifulsoup4"}
 """The packages of modules that have another name."""
 

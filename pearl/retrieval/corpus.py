@@ -118,9 +118,8 @@ class Folder:
 
     def digest(self) -> str:
         """A SHA-256 of the documents' paths and bytes, in hexadecimal digits, or an `OSError`."""
-        return sha256(
-            json.dumps([(file, digest_of(file)) for file in self._files]).encode()
-        ).hexdigest()
+        files = [(file, digest_of(file)) for file in self._files]
+        return sha256(json.dumps(files).encode()).hexdigest()
 
     @property
     def extent(self) -> tuple[int, str]:

@@ -74,7 +74,6 @@ class Retriever(Protocol):
             The passages, best first, equal ones by their ids; none where the
             query has no word that counts, or k is below 1.
         """
-        ...
 
 
 def passage_texts(passages: Iterable[Passage]) -> list[str]:
@@ -269,12 +268,11 @@ def choose_passages(
             named.add(names[at])
             spare -= size
     # The joined text may take a few more tokens than its pieces.
-    while chosen and count(_joined(text, passages, chosen, names)) > room:
+    while chosen and count(joined := _joined(text, passages, chosen, names)) > room:
         chosen.pop()
     if not chosen:
         return None
     characters = sum(passages[at].end - passages[at].start for at in chosen)
-    joined = _joined(text, passages, chosen, names)
     return Excerpt(joined, len(chosen), len(order), len(bearing), characters)
 
 

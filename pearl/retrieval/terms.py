@@ -457,7 +457,6 @@ _OWN = re.compile(
 )
 """*Own* after a possessive, where it adds nothing. Elsewhere it says who has something."""
 
-
 _CONTENT = re.compile(rf"\d+(?:[.,]\d+)+|{_WORD.pattern}")
 """Words, and numbers as they are written: *12.2* is a clause."""
 
@@ -488,7 +487,6 @@ _ASKING = re.compile(
 )
 """Question words in English, German, French, Italian, Spanish and other languages, which stand in
 no answer; QUESTION_STOP has more."""
-
 
 LANGUAGES = (
     *("DUTCH", "FRENCH", "GERMAN", "ITALIAN", "NORWEGIAN", "PORTUGUESE", "RUSSIAN", "SPANISH"),

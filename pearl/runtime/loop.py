@@ -123,7 +123,6 @@ class Strategy(Protocol):
             RunError: there will be no answer.
             SchemaError: no reply fits its schema, so there will be no answer.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,11 +252,12 @@ async def _append(run: Run, move: Steps, frame: Frame) -> tuple[Run, str]:
         plan, start = _kept(plan, start, fitted, values)
         printed = _checked(plan, library)
         condensed = long and condense_long(plan, start, long, values, library, context)
+        needed = {ref.name for ref in step_refs(long)} & values.keys() if long else set()
         if known and condensed:
             plan, decision = condensed
             printed = _checked(plan, library)
             journal.decide("context", decision)
-        elif not failed or (known and failed == before and _inputs(long, values) <= sizes.keys()):
+        elif not failed or (known and failed == before and needed <= sizes.keys()):
             first, own = failures[0], owner(failures[0].step, plan)
             whose = "" if own == first.step else f" It is a part of the plan's step {own}."
             raise RunError(
@@ -280,11 +280,6 @@ def _kept(plan: Plan, start: int, fitted: Plan, values: Mapping[str, Value]) -> 
     added = (own for own in fitted.declares if own.name in called and own not in plan.declares)
     rest, declares = plan.steps[start + len(done) :], (*plan.declares, *added)
     return replace(plan, steps=steps + rest, declares=declares), len(steps)
-
-
-def _inputs(step: Step | None, values: Mapping[str, Value]) -> set[str]:
-    """The names of the outputs that a step takes."""
-    return {ref.name for ref in step_refs(step) if ref.name in values} if step else set()
 
 
 def _check_labels(steps: Iterable[Step], library: Library, document: Source) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from math import ceil
 from types import MappingProxyType
+from typing import TypeAlias
 
 from pearl.lang.ast import (
     DOCUMENT,
@@ -61,63 +63,9 @@ from pearl.runtime.fitting import (
 _NAMED = 64
 """The tokens by which a prompt says which step gave a long value."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A step's call, as far as it is known before earlier steps have run.
-
-    Args:
-        call: the call, without its document and without the outputs of earlier steps.
-        extra: the tokens allowed for those outputs.
-    """
-
-    call: ExecuteStep
-    extra: int
-
-    def size(self, context: Context) -> int:
-        """The tokens of the prompt beside the document."""
-        return size_without_document(self.call, context) + self.extra
-
-
-def _draft(
-    step: Step,
-    action: Action,
-    place: int | None,
-    context: Context,
-    values: Mapping[str, Value],
-    omitted: float = 0.0,
-) -> _Draft:
-    """What is known of a step's call before the plan runs.
-
-    ``place`` is the index of the argument that is the document, or the findings to merge, or None;
-    ``values`` are the outputs that are known by now, and ``omitted`` is the share of the document
-    that is left out, where the step reads a part.
-    """
-    arguments: list[tuple[str, Value]] = []
-    extra = 0
-    for at, arg in enumerate(step.args):
-        if at != place:
-            name = action.params[at].name if at < len(action.params) else f"S{at}"
-            arguments.append((name, "".join(_known_text(arg))))
-            for ref in refs(arg):
-                if ref.name != DOCUMENT:
-                    extra += max(_known_size(ref, values, context), _allowed(context))
-    reads = place is not None and action.params[place].name == DOCUMENT
-    document = NOTHING if reads else None
-    call = ExecuteStep(document, action, step, tuple(arguments), omitted)
-    return _Draft(call, extra)
-
-
-def _known_size(ref: Ref, values: Mapping[str, Value], context: Context) -> int:
-    """The tokens of an output, or of its longest item where the step runs over them; 0 where the
-    output is not known, or the step cannot take it."""
-    if ref.name not in values:
-        return 0
-    try:
-        parts = [item.value for item in items_of(ref, values)] if ref.maps else [values[ref.name]]
-    except BindError:
-        return 0
-    return max((context.count(as_text(part)) for part in parts), default=0) + _NAMED
+_Draft: TypeAlias = tuple[ExecuteStep, int]
+"""A step's call, as far as it is known before earlier steps have run, without its document and
+without their outputs; and the tokens allowed for those outputs."""
 
 
 def _allowed(context: Context) -> int:
@@ -173,232 +121,256 @@ def fit_plan(
     """
     if context.limit is None:
         return plan, None
-    total = size_of(document, context.count)
-    actions = library.with_declared(plan.declares)
+    fitting = _Fitting(plan, start, document, library, context, values)
     for step in plan.steps[start:]:
-        _check_inside(step, document, actions, context, inside)
-    drafts = _reading(plan.steps[start:], actions, context, values, total)
+        fitting.check_inside(step, inside)
+    total = size_of(document, context.count)
+    drafts = fitting.reading(total)
     if context.policy == "retrieve":
-        for name, draft in drafts.items():
-            if not fits_window(draft.call, total, context):
-                _check_passages(name, draft, document, context)
+        for name, (call, extra) in drafts.items():
+            if not fits_window(call, total, context):
+                fitting.check_passages(name, call, extra)
         return plan, None
-    _check_documents(plan, start, document, actions, context, values)
+    if document.documents:
+        fitting.check_documents()
     long = [
         name
-        for name, draft in drafts.items()
-        if not fits_window(draft.call, total + draft.extra, context)
+        for name, (call, extra) in drafts.items()
+        if not fits_window(call, total + extra, context)
     ]
     if not long:
         return plan, None
     if context.policy == "full" or inside:
-        draft = drafts[long[0]]
-        raise ContextError(too_long(total, draft.size(context), context, draft.call), long[0])
+        call, extra = drafts[long[0]]
+        size = size_without_document(call, context) + extra
+        raise ContextError(too_long(total, size, context, call), long[0])
     # Under ``chunk`` all steps read the same parts, so that they share the prompts' prefixes.
     split = list(drafts) if context.policy == "chunk" else long
-    number, groups = _parts(plan, start, split, document, library, context, values)
+    number, groups = fitting.parts(split)
     decision = {"document": total, **context.facts, "parts": number, "steps": split}
     return split_context(split, number, groups).apply(plan, library).plan, decision
 
 
-def _check_inside(
-    step: Step, document: Source, actions: Library, context: Context, inside: frozenset[str]
-) -> None:
-    """Make sure that the steps of an action's own plan fit, and those of the actions within it; a
-    `ContextError` where one of them does not."""
-    action = actions.get(step.action)
-    if action is None or not isinstance(action.body, SubPlan) or action.name in inside:
-        return
-    args = zip(action.params, step.args, strict=False)
-    literals = {param.name: arg for param, arg in args if isinstance(arg, Literal)}
-    # In the plan of an action CTX is the whole document, whatever its argument is.
-    literals.pop(DOCUMENT, None)
+@dataclass(frozen=True)
+class _Fitting:
+    """A plan and what is known of its run, as `fit_plan` takes them. Its checks raise a
+    `ContextError`."""
 
-    def value(ref: Ref) -> Arg:
-        return ref if ref.mode else literals.get(ref.name, ref)
+    plan: Plan
+    start: int
+    document: Source
+    library: Library
+    context: Context
+    values: Mapping[str, Value]
 
-    own = action.body.plan
-    steps = (
-        replace(each, args=tuple(map_refs(arg, value) for arg in each.args)) for each in own.steps
-    )
-    # An action's plan is not split, so that the error must not advise another policy.
-    context = replace(context, policy="auto") if context.policy == "full" else context
-    inside |= {action.name}
-    try:
-        fit_plan(replace(own, steps=tuple(steps)), 0, document, actions, context, inside=inside)
-    except ContextError as error:
-        raise ContextError(f"its step {error.step} cannot run: {error}", step.name) from None
+    @cached_property
+    def actions(self) -> Library:
+        """The actions, with the plan's own."""
+        return self.library.with_declared(self.plan.declares)
 
+    def asking(self) -> Iterator[tuple[Step, Action]]:
+        """The steps to run that ask a model, with their actions."""
+        for step in self.plan.steps[self.start :]:
+            action = self.actions.get(step.action)
+            if action is not None and isinstance(action.body, Prompt):
+                yield step, action
 
-def _reading(
-    steps: Sequence[Step],
-    actions: Library,
-    context: Context,
-    values: Mapping[str, Value],
-    total: int,
-) -> dict[str, _Draft]:
-    """The drafts of the calls that read the whole document, by their steps' names.
+    def draft(self, step: Step, action: Action, place: int | None, omitted: float = 0.0) -> _Draft:
+        """What is known of a step's call before the plan runs.
 
-    A `ContextError` where the plan's own words in a step are too long, whether it reads the
-    document or not; the document's ``total`` tokens are among them where it is given as a text.
-    """
-    drafts: dict[str, _Draft] = {}
-    for step in steps:
-        action = actions.get(step.action)
-        if action is None or not isinstance(action.body, Prompt):
-            continue
-        place = reading_place(step, action)
-        draft = _draft(step, action, place, context, values)
-        given = any(arg == Ref(DOCUMENT) for at, arg in enumerate(step.args) if at != place)
-        if not fits_window(draft.call, total * given, context):
-            itself = size_without_document(draft.call, context) + total * given
-            raise ContextError(too_long(None, itself, context, draft.call), step.name)
-        if place is not None:
-            drafts[step.name] = draft
-    return drafts
+        ``place`` is the index of the argument that is the document, or the findings to merge, or
+        None; ``omitted`` is the share of the document that is left out, where the step reads a
+        part.
+        """
+        arguments: list[tuple[str, Value]] = []
+        extra = 0
+        for at, arg in enumerate(step.args):
+            if at != place:
+                name = action.params[at].name if at < len(action.params) else f"S{at}"
+                arguments.append((name, "".join(_known_text(arg))))
+                others = (ref for ref in refs(arg) if ref.name != DOCUMENT)
+                extra += sum(max(self.known_size(ref), _allowed(self.context)) for ref in others)
+        reads = place is not None and action.params[place].name == DOCUMENT
+        document = NOTHING if reads else None
+        return ExecuteStep(document, action, step, tuple(arguments), omitted), extra
 
+    def known_size(self, ref: Ref) -> int:
+        """The tokens of an output, or of its longest item where the step runs over them; 0 where
+        the output is not known, or the step cannot take it."""
+        if ref.name not in self.values:
+            return 0
+        parts = [self.values[ref.name]]
+        try:
+            parts = [item.value for item in items_of(ref, self.values)] if ref.maps else parts
+        except BindError:
+            return 0
+        return max((self.context.count(as_text(part)) for part in parts), default=0) + _NAMED
 
-def _check_passages(name: str, draft: _Draft, document: Source, context: Context) -> None:
-    """Make sure that a step whose prompt the document does not fit has room for a passage; a
-    `ContextError` where it has none, whatever the outputs of earlier steps are."""
-    call = replace(draft.call, document=document)
-    if draft.extra:
-        # Which passages are relevant depends on outputs that are not known yet.
-        room = context.room - size_without_document(replace(call, omitted=0.5), context)
-        has_room = room >= smallest_excerpt(document.text, context.count)
-    else:
-        has_room = passages_for(call, context) is not None
-    if not has_room:
-        total, size = size_of(document, context.count), size_without_document(call, context)
-        raise ContextError(too_long(total, size, context, call), name)
+    def check_inside(self, step: Step, inside: frozenset[str]) -> None:
+        """Make sure that the steps of an action's own plan fit, and those of the actions within
+        it; ``inside`` is as in `fit_plan`."""
+        action = self.actions.get(step.action)
+        if action is None or not isinstance(action.body, SubPlan) or action.name in inside:
+            return
+        args = zip(action.params, step.args, strict=False)
+        literals = {param.name: arg for param, arg in args if isinstance(arg, Literal)}
+        # In the plan of an action CTX is the whole document, whatever its argument is.
+        literals.pop(DOCUMENT, None)
 
+        def value(ref: Ref) -> Arg:
+            return ref if ref.mode else literals.get(ref.name, ref)
 
-def _check_documents(
-    plan: Plan,
-    start: int,
-    document: Source,
-    actions: Library,
-    context: Context,
-    values: Mapping[str, Value],
-) -> None:
-    """Make sure that each of several documents fits the steps that read it as a whole; a
-    `ContextError` where one does not, as it cannot be read in parts."""
-    listing = {step.name for step in plan.steps if step.action == "DOCUMENTS"}
-    for step in plan.steps[start:] if document.documents else ():
-        action = actions.get(step.action)
-        if action is None or not isinstance(action.body, Prompt):
-            continue
-        for place, (param, arg) in enumerate(zip(action.params, step.args, strict=False)):
-            if param.name != DOCUMENT:
-                continue
-            spans: list[Span | None] = []
-            if isinstance(arg, Literal):
-                spans = [document.named(read_name(as_text(arg.value)))]
-            elif isinstance(arg, Ref) and arg.maps and arg.name in listing:
-                spans = [*document.documents.values()]
-            texts = [document.at(span) for span in spans if span]
-            total = max(map(context.count, texts), default=0)
-            call = _draft(step, action, place, context, values).call
-            if total and not fits_window(call, total, context):
-                reason = too_long(total, size_without_document(call, context), context, call)
-                reason = f"One of several documents is not read in parts. {reason}"
-                raise ContextError(reason, step.name)
+        own, context = action.body.plan, self.context
+        steps = (
+            replace(each, args=tuple(map_refs(arg, value) for arg in each.args))
+            for each in own.steps
+        )
+        # An action's plan is not split, so that the error must not advise another policy.
+        context = replace(context, policy="auto") if context.policy == "full" else context
+        plan, inside = replace(own, steps=tuple(steps)), inside | {action.name}
+        try:
+            fit_plan(plan, 0, self.document, self.actions, context, inside=inside)
+        except ContextError as error:
+            raise ContextError(f"its step {error.step} cannot run: {error}", step.name) from None
 
+    def reading(self, total: int) -> dict[str, _Draft]:
+        """The drafts of the calls that read the whole document, by their steps' names.
 
-def _parts(
-    plan: Plan,
-    start: int,
-    split: Sequence[str],
-    document: Source,
-    library: Library,
-    context: Context,
-    values: Mapping[str, Value],
-) -> tuple[int, list[int]]:
-    """How many parts the document needs, and the numbers of groups in which findings are merged; a
-    `ContextError` where the window is too small, or there are too many parts."""
-    trial = split_context(split, 2, (2,)).apply(plan, library).plan
-    actions = library.with_declared(trial.declares)
-    readers: dict[str, int] = {}
-    mergers: dict[str, int] = {}
-    for step in trial.steps[start:]:
-        action = actions.get(step.action)
-        if action is None or action.is_builtin:
-            continue
-        for place, param in enumerate(action.params):
-            if param.name == DOCUMENT and place < len(step.args):
-                draft = _draft(step, action, place, context, values, 0.5)
-                readers[step.name] = draft.size(context)
-            elif param.name == FINDINGS:
-                draft = _draft(step, action, place, context, values)
-                mergers[step.name] = draft.size(context)
-    reading, merging = (max(sizes.values(), default=0) for sizes in (readers, mergers))
-    finding = _finding(plan, values, context)
+        A `ContextError` where the plan's own words in a step are too long, whether it reads the
+        document or not; the document's ``total`` tokens are among them where it is given as a text.
+        """
+        drafts: dict[str, _Draft] = {}
+        for step, action in self.asking():
+            place = reading_place(step, action)
+            call, extra = self.draft(step, action, place)
+            given = any(arg == Ref(DOCUMENT) for at, arg in enumerate(step.args) if at != place)
+            if not fits_window(call, total * given, self.context):
+                itself = size_without_document(call, self.context) + total * given
+                raise ContextError(too_long(None, itself, self.context, call), step.name)
+            if place is not None:
+                drafts[step.name] = call, extra
+        return drafts
 
-    def enough(size: int) -> int | None:
-        return enough_parts(document.text, context.room - size, context.count)
-
-    number = enough(reading)
-    # Two findings that are longer than a whole reply are cut (`fit_call`), but not below that.
-    asked, left = context.free + WRAPPED, context.room - merging
-    merged_at_once = max(left // finding, min(2, left // asked))
-    if number is None or (merging and merged_at_once < 2):
-        what = "read the document in parts"
-        if number is None:
-            name, size = next(each for each in readers.items() if enough(each[1]) is None)
-            sizes = f"a step itself takes {size:,}"
+    def check_passages(self, name: str, call: ExecuteStep, extra: int) -> None:
+        """Make sure that a step whose prompt the document does not fit has room for a passage,
+        whatever the outputs of earlier steps are."""
+        document, context = self.document, self.context
+        call = replace(call, document=document)
+        if extra:
+            # Which passages are relevant depends on outputs that are not known yet.
+            room = context.room - size_without_document(replace(call, omitted=0.5), context)
+            has_room = room >= smallest_excerpt(document.text, context.count)
         else:
-            most = context.room - 2 * asked
-            name, size = next(each for each in mergers.items() if each[1] > most)
-            what = "merge what the parts of the document gave"
-            sizes = f"a merge itself takes {size:,}, each of what it merges up to {asked:,}"
-        raise ContextError(
-            f"The window of {context.limit:,} tokens is too small to {what}: {sizes}, and "
-            f"{context.free:,} are kept free for the reply. "
-            f"Use {'--context retrieve or ' if reading < context.room else ''}a model with a "
-            "longer window.",
-            owner(name, plan),
-        )
-    number = max(2, number)
-    # Parts that earlier steps have read are used again if there are enough of them.
-    earlier = [
-        step.args[1].value
-        for step in plan.steps[:start]
-        if step.action == "PARTS" and isinstance(step.args[1], Literal)
-    ]
-    serving = [parts for parts in earlier if isinstance(parts, int) and parts >= number]
-    number = min(serving, default=number)
-    if number > (most := most_items()):
-        raise ContextError(
-            f"The document would be read in {number:,} parts, and a step runs over {most:,} at "
-            "most: use --context retrieve or a model with a longer window, or set PEARL_WIDTH "
-            "higher.",
-            split[0],
-        )
-    groups: list[int] = []
-    count = number if merging else 0
-    while count > merged_at_once:
-        count = ceil(count / merged_at_once)
-        groups.append(count)
-    return number, groups
+            has_room = passages_for(call, context) is not None
+        if not has_room:
+            total, size = size_of(document, context.count), size_without_document(call, context)
+            raise ContextError(too_long(total, size, context, call), name)
+
+    def check_documents(self) -> None:
+        """Make sure that each of several documents fits the steps that read it as a whole, as it
+        cannot be read in parts."""
+        document, context = self.document, self.context
+        listing = {step.name for step in self.plan.steps if step.action == "DOCUMENTS"}
+        for step, action in self.asking():
+            for place, (param, arg) in enumerate(zip(action.params, step.args, strict=False)):
+                spans: list[Span | None] = []
+                if param.name == DOCUMENT and isinstance(arg, Literal):
+                    spans = [document.named(read_name(as_text(arg.value)))]
+                elif param.name == DOCUMENT and isinstance(arg, Ref) and arg.maps:
+                    spans = [*document.documents.values()] if arg.name in listing else []
+                texts = [document.at(span) for span in spans if span]
+                if not (total := max(map(context.count, texts), default=0)):
+                    continue
+                call, _ = self.draft(step, action, place)
+                if not fits_window(call, total, context):
+                    reason = too_long(total, size_without_document(call, context), context, call)
+                    reason = f"One of several documents is not read in parts. {reason}"
+                    raise ContextError(reason, step.name)
+
+    def parts(self, split: Sequence[str]) -> tuple[int, list[int]]:
+        """How many parts the document needs, and the numbers of groups in which findings are
+        merged; a `ContextError` where the window is too small, or there are too many parts."""
+        plan, context = self.plan, self.context
+        trial = replace(self, plan=split_context(split, 2, (2,)).apply(plan, self.library).plan)
+        readers: dict[str, int] = {}
+        mergers: dict[str, int] = {}
+        for step in trial.plan.steps[self.start :]:
+            action = trial.actions.get(step.action)
+            if action is None or action.is_builtin:
+                continue
+            for place, param in enumerate(action.params):
+                reads = param.name == DOCUMENT and place < len(step.args)
+                if reads or param.name == FINDINGS:
+                    call, extra = trial.draft(step, action, place, 0.5 if reads else 0.0)
+                    sizes = readers if reads else mergers
+                    sizes[step.name] = size_without_document(call, context) + extra
+        reading, merging = (max(sizes.values(), default=0) for sizes in (readers, mergers))
+
+        def enough(size: int) -> int | None:
+            return enough_parts(self.document.text, context.room - size, context.count)
+
+        number = enough(reading)
+        # Two findings that are longer than a whole reply are cut (`fit_call`), but not below that.
+        asked, left = context.free + WRAPPED, context.room - merging
+        merged_at_once = max(left // self.finding(), min(2, left // asked))
+        if number is None or (merging and merged_at_once < 2):
+            what = "read the document in parts"
+            if number is None:
+                name, size = next(each for each in readers.items() if enough(each[1]) is None)
+                told = f"a step itself takes {size:,}"
+            else:
+                most = context.room - 2 * asked
+                name, size = next(each for each in mergers.items() if each[1] > most)
+                what = "merge what the parts of the document gave"
+                told = f"a merge itself takes {size:,}, each of what it merges up to {asked:,}"
+            raise ContextError(
+                f"The window of {context.limit:,} tokens is too small to {what}: {told}, and "
+                f"{context.free:,} are kept free for the reply. "
+                f"Use {'--context retrieve or ' if reading < context.room else ''}a model with a "
+                "longer window.",
+                owner(name, plan),
+            )
+        number = max(2, number)
+        # Parts that earlier steps have read are used again if there are enough of them.
+        earlier = [
+            step.args[1].value
+            for step in plan.steps[: self.start]
+            if step.action == "PARTS" and isinstance(step.args[1], Literal)
+        ]
+        serving = [parts for parts in earlier if isinstance(parts, int) and parts >= number]
+        number = min(serving, default=number)
+        if number > (most := most_items()):
+            raise ContextError(
+                f"The document would be read in {number:,} parts, and a step runs over {most:,} at "
+                "most: use --context retrieve or a model with a longer window, or set PEARL_WIDTH "
+                "higher.",
+                split[0],
+            )
+        groups: list[int] = []
+        count = number if merging else 0
+        while count > merged_at_once:
+            count = ceil(count / merged_at_once)
+            groups.append(count)
+        return number, groups
+
+    def finding(self) -> int:
+        """The tokens that a merge keeps free for each finding.
+
+        They are those of a whole reply, or a quarter more than the longest finding so far, where an
+        endpoint has given longer replies than were asked for.
+        """
+        own = {step.name for step in self.plan.steps}
+        added = [value for name, value in self.values.items() if name not in own]
+        pairs = chain.from_iterable(value for value in added if isinstance(value, Pairs))
+        texts = (item for _, item in pairs if isinstance(item, str))
+        longest = max(map(self.context.count, texts), default=0)
+        return max(self.context.free, longest * 5 // 4) + WRAPPED
 
 
 def owner(name: str, plan: Plan) -> str:
     """The name of the plan's step to which a step belongs that was added for its parts."""
     names = (step.name for step in plan.steps)
     return max((own for own in names if f"{name}_".startswith(f"{own}_")), key=len, default=name)
-
-
-def _finding(plan: Plan, values: Mapping[str, Value], context: Context) -> int:
-    """The tokens that a merge keeps free for each finding.
-
-    They are those of a whole reply, or a quarter more than the longest finding so far, where an
-    endpoint has given longer replies than were asked for.
-    """
-    own = {step.name for step in plan.steps}
-    added = [value for name, value in values.items() if name not in own]
-    pairs = chain.from_iterable(value for value in added if isinstance(value, Pairs))
-    longest = max((context.count(item) for _, item in pairs if isinstance(item, str)), default=0)
-    return max(context.free, longest * 5 // 4) + WRAPPED
 
 
 def condense_long(

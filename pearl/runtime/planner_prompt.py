@@ -20,6 +20,7 @@ from pearl.lang.text import counted
 from pearl.models.base import Reply
 from pearl.prompts.calls import Call, ContinuePlan, CorrectPlan, NextStep, RefinePlan, WritePlan
 from pearl.prompts.render import render
+from pearl.retrieval.terms import weigh, words
 from pearl.runtime.calls import Caller, ask_fitted
 from pearl.runtime.context import Context, ContextError
 from pearl.runtime.fitting import too_long
@@ -178,8 +179,6 @@ def likely_actions(
     (BM25), and by how often accepted plans used an action, as far as that is known. Builtins are
     left out.
     """
-    from pearl.retrieval.terms import weigh, words
-
     names = [action.name for action in library.actions.values() if not action.is_builtin]
     actions = [library.actions[name] for name in names]
     texts = [words(f"{item.name.replace('_', ' ').lower()} {item.doc}") for item in actions]

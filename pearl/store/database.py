@@ -411,11 +411,8 @@ def _migrate(connection: Connection) -> None:
 
 
 def _revision(connection: Connection) -> str | None:
-    """The version of a database's tables, a key of `CHANGES`; None where there are none.
-
-    Raises:
-        InputError: the tables are not Pearl's, of a later version, or incomplete.
-    """
+    """The version of a database's tables, a key of `CHANGES`; None where there are none. An
+    `InputError` where they are not Pearl's, of a later version, or incomplete."""
     from sqlalchemy import inspect
 
     from pearl.store.tables import HEAD, metadata, version

@@ -17,20 +17,7 @@ from functools import cache, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from sqlalchemy import (
-    BindParameter,
-    Insert,
-    Select,
-    Table,
-    and_,
-    bindparam,
-    case,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Insert, Select, Table, bindparam, case, delete, func, insert, select, update
 
 from pearl.models.base import Reply, Usage
 from pearl.store.database import is_dead
@@ -61,9 +48,7 @@ def params(table: Table) -> dict[str, Any]:
 
 _ADD_ENTRY = insert(entries).values(params(entries))
 
-_END_LEASE = delete(leases).where(
-    and_(leases.c.scope == bindparam("s"), leases.c.key == bindparam("k"))
-)
+_END_LEASE = delete(leases).where(leases.c.scope == bindparam("s"), leases.c.key == bindparam("k"))
 
 
 def add_entries(connection: Connection, changes: list[Row]) -> None:
@@ -85,17 +70,17 @@ def put_rows(connection: Connection, changes: list[Row]) -> None:
     write_many(connection, _upsert(rows, connection.dialect.name), list(last.values()))
 
 
-_ROW = and_(rows.c.run == bindparam("r"), rows.c.id == bindparam("i"))
+_ROW = (rows.c.run == bindparam("r"), rows.c.id == bindparam("i"))
 
 
 def move_rows(connection: Connection, changes: list[Row]) -> None:
     """Change the positions of questions in their file."""
-    connection.execute(update(rows).where(_ROW).values(position=bindparam("p")), changes)
+    connection.execute(update(rows).where(*_ROW).values(position=bindparam("p")), changes)
 
 
 def drop_rows(connection: Connection, changes: list[Row]) -> None:
     """Delete results."""
-    connection.execute(delete(rows).where(_ROW), changes)
+    connection.execute(delete(rows).where(*_ROW), changes)
 
 
 def put_runs(connection: Connection, changes: list[Row]) -> None:
@@ -169,8 +154,8 @@ def claim(connection: Connection, changes: list[Claim]) -> list[Reply | bool]:
     # The owner of the lease on a call, and when it expires.
     held: dict[tuple[str, str], tuple[str, float]] = {}
     for scope, keys in _by_scope([] if all_new else missing):
-        where = and_(leases.c.scope == scope, leases.c.key.in_(keys))
-        for row in connection.execute(select(leases).where(where)):
+        query = select(leases).where(leases.c.scope == scope, leases.c.key.in_(keys))
+        for row in connection.execute(query):
             held[scope, row.key] = (row.owner, row.expires)
     verdicts: dict[tuple[str, str], Reply | bool] = dict(answered)
     for place in missing:
@@ -193,11 +178,9 @@ def _take_over(connection: Connection, call: Claim, owner: str, expires: float, 
     """Take over the lease of a dead process, unless another process was faster."""
     if now < expires and not is_dead(owner, expires - LEASE, now):
         return False
-    where = and_(leases.c.scope == call.scope, leases.c.key == call.key, leases.c.owner == owner)
-    changed = connection.execute(
-        update(leases).where(where).values(owner=call.owner, expires=now + LEASE)
-    )
-    return changed.rowcount == 1
+    statement = update(leases).values(owner=call.owner, expires=now + LEASE)
+    where = (leases.c.scope == call.scope, leases.c.key == call.key, leases.c.owner == owner)
+    return connection.execute(statement.where(*where)).rowcount == 1
 
 
 @cache
@@ -220,21 +203,16 @@ def _by_scope(places: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str
 @cache
 def _looking_up(count: int) -> Select[Any]:
     """The query for ``count`` calls' replies, without those that were cut."""
-    keys: list[BindParameter[str]] = [bindparam(f"k{number}") for number in range(count)]
-    tokens = [replies.c[name] for name in TOKENS]
-    where = and_(replies.c.scope == bindparam("scope"), replies.c.key.in_(keys), replies.c.complete)
-    return select(replies.c.key, replies.c.text, *tokens).where(where)
+    query = select(replies.c.key, replies.c.text, *(replies.c[name] for name in TOKENS))
+    query = query.where(replies.c.key.in_([bindparam(f"k{number}") for number in range(count)]))
+    return query.where(replies.c.scope == bindparam("scope"), replies.c.complete)
 
 
 def give_up(connection: Connection, claims: list[Claim]) -> None:
     """End leases, if the claimers still own them."""
-    where = and_(
-        leases.c.scope == bindparam("s"),
-        leases.c.key == bindparam("k"),
-        leases.c.owner == bindparam("o"),
-    )
+    own = _END_LEASE.where(leases.c.owner == bindparam("o"))
     given_up = [{"s": claim.scope, "k": claim.key, "o": claim.owner} for claim in claims]
-    connection.execute(delete(leases).where(where), given_up)
+    connection.execute(own, given_up)
 
 
 def renew(connection: Connection, changes: list[str]) -> None:

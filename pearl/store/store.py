@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, Row, delete, select, text
 
-from pearl.models.base import Reply, Usage
+from pearl.models.base import Reply
 from pearl.models.middleware.budget import Amount, Ceiling, Grant, judge
 from pearl.runtime.calls import Entry, Journal
 from pearl.store import statements
@@ -109,7 +109,7 @@ class Store:
             "key": key,
             "text": text,
             "complete": reply.complete,
-            **_tokens(reply.usage),
+            **dict(zip(TOKENS, _counts(reply.usage), strict=True)),
             "model": model,
             "identity": storable(identity),
             "created": time.time(),
@@ -151,10 +151,6 @@ def open_store(place: str) -> Store:
         InputError: it cannot be used.
     """
     return Store(open_database(place), place)
-
-
-def _tokens(usage: Usage) -> dict[str, int]:
-    return dict(zip(TOKENS, _counts(usage), strict=True))
 
 
 def storable(text: str) -> str:

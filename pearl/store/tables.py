@@ -25,10 +25,14 @@ def _serial() -> Column[int]:
     return Column("id", kind, primary_key=True, autoincrement=True)
 
 
+def _table(name: str, *parts: Column[Any] | Index, **options: Any) -> Table:  # noqa: ANN401
+    return Table(name, metadata, *parts, **options)
+
+
 TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 """Columns of ``entries`` and ``replies`` that hold what a `Usage` has, in its order."""
 
-version = Table("pearl_version", metadata, Column("version_num", Text, primary_key=True))
+version = _table("pearl_version", Column("version_num", Text, primary_key=True))
 """One row: the version of the tables, a key of `CHANGES`."""
 
 _FILL_SCORES = (
@@ -70,9 +74,8 @@ where it differs."""
 HEAD = max(CHANGES)
 """The version of these tables."""
 
-runs = Table(
+runs = _table(
     "runs",
-    metadata,
     *_columns(Text, "id", primary_key=True),
     *_columns(Text, "kind fingerprint scope owner"),
     *_columns(Float, "started seen"),
@@ -89,9 +92,8 @@ runs = Table(
 """One row for each run. ``scope`` is that of its replies, empty for the common cache. ``resumed``
 is when it was last resumed, or null; ``earlier_seconds`` is how long it had run before that."""
 
-entries = Table(
+entries = _table(
     "entries",
-    metadata,
     _serial(),
     *_columns(Text, "run item kind path"),
     Column("value", Text),
@@ -114,9 +116,8 @@ is empty where the run has only one model, which its head names.
 PLAIN = ("kind", "call_key", "attempt", "status", "seconds", "kept", "started", "model")
 """Columns of ``entries`` that have the value of an `Entry`'s attribute of the same name."""
 
-replies = Table(
+replies = _table(
     "replies",
-    metadata,
     *_columns(Text, "scope key", primary_key=True),
     *_columns(Text, "text"),
     *_columns(Boolean, "complete"),
@@ -126,9 +127,8 @@ replies = Table(
 )
 """The cache: a call's key decides its reply."""
 
-leases = Table(
+leases = _table(
     "leases",
-    metadata,
     *_columns(Text, "scope key", primary_key=True),
     *_columns(Text, "owner"),
     *_columns(Float, "expires"),
@@ -137,9 +137,8 @@ leases = Table(
 )
 """Calls that a process is making, so that no other process makes them too."""
 
-rows = Table(
+rows = _table(
     "rows",
-    metadata,
     *_columns(Text, "run id", primary_key=True),
     *_columns(Integer, "position"),
     *_columns(Text, "row_key status result"),
@@ -151,17 +150,15 @@ rows = Table(
 """A job's results, a row for each task. ``correct`` and ``score`` are null where the answer was not
 judged. In rows that are older than the column, ``score`` is null too, and ``correct`` counts."""
 
-tags = Table(
+tags = _table(
     "tags",
-    metadata,
     *_columns(Text, "run tag", primary_key=True),
     Index("tags_by_tag", "tag", "run"),
 )
 """Tags that people give runs to find them again."""
 
-ledger = Table(
+ledger = _table(
     "ledger",
-    metadata,
     *_columns(Text, "run owner", primary_key=True),
     *_columns(Float, "seen"),
     *_columns(BigInteger, "tokens cost reserved_tokens reserved_cost"),
@@ -169,18 +166,16 @@ ledger = Table(
 )
 """What each process of a run has spent and reserved, cost in millionths of a dollar."""
 
-review_plans = Table(
+review_plans = _table(
     "review_plans",
-    metadata,
     *_columns(Text, "id", primary_key=True),
     *_columns(Text, "kind name question text"),
     *_columns(Float, "added"),
 )
 """Plans that people judge. ``id`` is a hash of where a plan came from and of its text."""
 
-review_people = Table(
+review_people = _table(
     "review_people",
-    metadata,
     *_columns(Integer, "id", primary_key=True, autoincrement=False),
     *_columns(Text, "name token"),
     *_columns(Float, "added"),
@@ -188,26 +183,23 @@ review_people = Table(
 )
 """Annotators, counted from 1. ``token`` is the hash of the token with which one signs in."""
 
-review_sessions = Table(
+review_sessions = _table(
     "review_sessions",
-    metadata,
     *_columns(Text, "key", primary_key=True),
     *_columns(Integer, "person"),
     *_columns(Float, "started"),
 )
 """Sessions of annotators in browsers. ``key`` is the hash of the browser's cookie."""
 
-review_shares = Table(
+review_shares = _table(
     "review_shares",
-    metadata,
     *_columns(Text, "plan", primary_key=True),
     *_columns(Integer, "person", primary_key=True, autoincrement=False),
 )
 """The plans that each annotator is asked to judge."""
 
-review_verdicts = Table(
+review_verdicts = _table(
     "review_verdicts",
-    metadata,
     _serial(),
     *_columns(Text, "plan"),
     *_columns(Integer, "person"),
@@ -220,9 +212,8 @@ review_verdicts = Table(
 )
 """All verdicts. ``seen`` says whether the annotator had been shown another's verdict before."""
 
-review_mappings = Table(
+review_mappings = _table(
     "review_mappings",
-    metadata,
     _serial(),
     *_columns(Text, "plan option chosen"),
     *_columns(Integer, "person"),
@@ -230,9 +221,8 @@ review_mappings = Table(
 )
 """The option to which each person mapped a run's answer, and the model's; the latest counts."""
 
-review_versions = Table(
+review_versions = _table(
     "review_versions",
-    metadata,
     *_columns(Text, "plan", primary_key=True),
     *_columns(Integer, "number", primary_key=True, autoincrement=False),
     *_columns(Integer, "person"),

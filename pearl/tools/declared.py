@@ -24,7 +24,8 @@ from pearl.lang.errors import InputError, install_command
 from pearl.lang.functions import OwnAction
 from pearl.lang.source import read_source, read_toml
 from pearl.lang.values import DecodeError, Type, as_text, canonical_json, from_json
-from pearl.models.secrets import redaction
+from pearl.models.secrets import Redact, redaction
+from pearl.retrieval.retriever import Retriever
 from pearl.runtime.binding import StepError, carry_out
 from pearl.tools.endpoint import (
     VARIABLE,
@@ -49,8 +50,6 @@ from pearl.tools.toolbox import (
 )
 
 if TYPE_CHECKING:
-    from pearl.models.endpoint_replies import Redact
-    from pearl.retrieval.retriever import Retriever
     from pearl.tools.mcp import Connection
 
 

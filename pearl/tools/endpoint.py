@@ -31,7 +31,6 @@ HOLE = re.compile(r"\{([^{}]*)\}")
 
 USUAL_PORTS = {"http": 80, "https": 443}
 
-
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
 """Headers that a file may not set: they say where a call is sent and how it is read."""
@@ -79,8 +78,7 @@ class TomlTable:
 
     def _take(self, key: str, field: str) -> None:
         self.wrong(f"there is no such field: do you mean {field}?", key)
-        value = self.data.pop(key)
-        self.data.setdefault(field, value)
+        self.data.setdefault(field, self.data.pop(key))
 
     def value(
         self,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from shutil import which
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -36,12 +36,10 @@ from yarl import URL
 
 from pearl.lang.errors import InputError
 from pearl.lang.text import one_line
+from pearl.models.secrets import Redact
 from pearl.tools.endpoint import McpServer, Resolve, origin_of, with_variables
 from pearl.tools.toolbox import PARAMETER_NAME, TOOL_NAME, Parameter, Service, Tool, ToolError
 from pearl.tools.web import open_session, oversized, refusal, unreached
-
-if TYPE_CHECKING:
-    from pearl.models.endpoint_replies import Redact
 
 STARTING = 30.0
 """The least timeout, in seconds, of each answer while a session begins."""

@@ -11,20 +11,17 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from pearl.lang.builtins import Given
+from pearl.lang.source import Source
 from pearl.lang.text import one_line
 from pearl.lang.values import Pairs, Value, as_text, digest, to_json
-from pearl.models.middleware.cache import read_or_make
+from pearl.models.middleware.cache import ReplyCache, read_or_make
+from pearl.models.secrets import Redact
+from pearl.retrieval.retriever import DocumentRetriever, Retriever, passage_texts
 from pearl.runtime.binding import StepError
 from pearl.runtime.executor import Solve
-
-if TYPE_CHECKING:
-    from pearl.lang.source import Source
-    from pearl.models.endpoint_replies import Redact
-    from pearl.models.middleware.cache import ReplyCache
-    from pearl.retrieval.retriever import Retriever
 
 TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -143,17 +140,14 @@ class Tools(Protocol):
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The tools that may be called, by name."""
-        ...
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
         """Call a tool; a `ToolError` where that fails."""
-        ...
 
 
 Service: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
 """Carries out a tool's calls: takes arguments that fit the tool's parameters, and gives the whole
 text of the reply. Raises `ToolError` where that fails."""
-
 
 LONGEST_CALL = 20_000
 """The most characters of a call's arguments, as JSON."""
@@ -376,8 +370,6 @@ class SearchTool:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolReply:
         """The passages that have these words, best first; a `ToolError` where there are none."""
-        from pearl.retrieval.retriever import passage_texts
-
         if name != self.tool.name:
             raise ToolError("input", f"There is no tool {name[:60]}: use {self.tool.name}.")
         query = check_arguments(self.tool, arguments)["query"]
@@ -389,8 +381,6 @@ class SearchTool:
 
 def document_tools(document: Source) -> SearchTool:
     """A toolbox with a search of a document's paragraphs; Markdown's headings are their titles."""
-    from pearl.retrieval.retriever import DocumentRetriever
-
     return SearchTool(DocumentRetriever(document), DOCUMENT_SEARCH)
 
 

@@ -66,15 +66,12 @@ class Ledger(Protocol):
 
     async def reserve(self, amount: Amount) -> Grant:
         """Reserve an amount, if that is granted."""
-        ...
 
     async def settle(self, reserved: Amount, spent: Amount) -> None:
         """Replace a reserved amount with the one that was spent."""
-        ...
 
     async def spent(self) -> Amount:
         """What has been spent so far."""
-        ...
 
 
 class MemoryLedger(Ledger):

@@ -43,7 +43,6 @@ class ReplyCache(Protocol):
 
     async def claim(self, scope: str, key: str) -> Reply | bool:
         """The reply, or True where the caller is to make the call, or False where another does."""
-        ...
 
     def put(self, scope: str, key: str, reply: Reply, model: str, identity: str) -> Reply:
         """Store the reply to a call that was claimed, and return it as `claim` will.
@@ -51,11 +50,9 @@ class ReplyCache(Protocol):
         A reply that was cut is not given by `claim`: under another limit, which may be no part of
         the key, it may be complete.
         """
-        ...
 
     def release(self, scope: str, key: str) -> None:
         """Give up a call that was claimed."""
-        ...
 
 
 Keep: TypeAlias = Callable[[str, str, Callable[[], Awaitable[Any]]], Awaitable[Any]]

@@ -94,8 +94,8 @@ class ConcurrencyLimiter:
         first: the most concurrent calls to begin with.
     """
 
-    def __init__(self, ceiling: int = CEILING, first: int = FIRST) -> None:
-        self._ceiling = float(ceiling)
+    def __init__(self, ceiling: int = 0, first: int = FIRST) -> None:
+        self._ceiling = float(ceiling or CEILING)
         self._limit = min(float(first), self._ceiling)
         self._doubling = True
         self._cut_at = -1.0

@@ -20,13 +20,7 @@ from pearl.models.constraints import SCHEMAS, Forms, Mode, forms_taken, request_
 from pearl.models.middleware.budget import Budget, Ceiling, Ledger, MemoryLedger
 from pearl.models.middleware.cache import CacheLayer, Keep, PrefixWarmup, ReplyCache, read_or_make
 from pearl.models.middleware.circuit_breaker import CircuitBreaker
-from pearl.models.middleware.rate_limit import (
-    CEILING,
-    FIRST,
-    ConcurrencyLimiter,
-    RateLimiter,
-    Throttle,
-)
+from pearl.models.middleware.rate_limit import FIRST, ConcurrencyLimiter, RateLimiter, Throttle
 from pearl.models.middleware.retry import TRIES, Retry
 from pearl.models.routing import members
 from pearl.models.tokens import (
@@ -176,7 +170,7 @@ def start_engine(
     layers: dict[int, Ask] = {}
     limiters: dict[int, ConcurrencyLimiter] = {}
     for member in members(model):
-        limiter = ConcurrencyLimiter(limits.concurrency or CEILING, limits.first)
+        limiter = ConcurrencyLimiter(limits.concurrency, limits.first)
         limiters[id(member)] = limiter
         usual = REASONED if REASONING.search(member.name) else REPLY
         reply = env_number("PEARL_MAX_TOKENS") or usual
