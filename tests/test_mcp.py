@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -145,6 +148,22 @@ def test_a_pipe_below_the_folder_is_not_waited_for():
     asked = {"question": "Q?"}
     named = told(*(("ask", asked | {"documents": name}) for name in ("pipe.txt", ["pipe.txt"])))
     assert named == ["pipe.txt is a pipe or a device: name a file."] * 2
+
+
+def test_ctrl_c_ends_it():
+    """Also where the client holds standard input open."""
+    words = [sys.executable, "-m", "pearl", "mcp"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, **pipes) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        server.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(signal.SIGINT)
+        assert server.wait(10) == -signal.SIGINT
+        assert server.stderr.read() == b""
 
 
 def test_what_is_wrong_is_said_before_it_serves():

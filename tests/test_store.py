@@ -31,7 +31,14 @@ from pearl.models.routing import choose_model
 from pearl.runtime.calls import Entry
 from pearl.runtime.context import UNLIMITED
 from pearl.store import cache, history, statements
-from pearl.store.database import DisplacedError, is_dead, new_owner, open_database, writing
+from pearl.store.database import (
+    DisplacedError,
+    StoreError,
+    is_dead,
+    new_owner,
+    open_database,
+    writing,
+)
 from pearl.store.history import (
     RowCounts,
     RowKey,
@@ -713,6 +720,20 @@ class TestDatabase:
             assert "\n" not in str(error.value)
         with pytest.raises(InputError, match=r"failed: Connection refused\.$"):
             open_database("postgresql+psycopg://nobody@127.0.0.1:1/nothing")
+
+    def test_a_lock_on_a_server_is_not_waited_for_without_end(
+        self, database: str, monkeypatch: pytest.MonkeyPatch
+    ):
+        """As somebody holds one who changes the tables: else pages would never come."""
+        from sqlalchemy import text
+
+        monkeypatch.setattr("pearl.store.database.BUSY", 0.2)
+        with opened(database) as store, opened(database) as other:
+            with other.engine.begin() as connection:
+                connection.execute(text("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE"))
+                with pytest.raises(StoreError, match="cannot be used: .*lock timeout"):
+                    list_runs(store.engine, 0)
+            assert list_runs(store.engine, 0) == []
 
     def test_a_server_that_falls_silent_is_not_waited_for(
         self, database: str, monkeypatch: pytest.MonkeyPatch

@@ -387,6 +387,8 @@ def mcp_command(root: Path, as_json: bool, options: Options) -> None:
     logging.disable(logging.WARNING)
     for tool in tools:
         server.add_tool(tool, description=getdoc(tool))
+    # Python's own handler would wait for the thread that reads standard input.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     server.run("stdio")
 
 

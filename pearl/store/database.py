@@ -245,7 +245,15 @@ def _engine(place: str) -> Engine:
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)
+    else:
+        event.listen(engine, "connect", _bound)
     return engine
+
+
+def _bound(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
+    """Let nothing wait without end for a lock that somebody holds on a server."""
+    connection.execute(f"SET lock_timeout = {round(1000 * BUSY)}")
+    connection.commit()
 
 
 def _file(place: str) -> Path:
