@@ -205,6 +205,16 @@ def test_clauses_of_word_keep_their_automatic_numbers():
     assert read_document("a.docx").text == "\n\n".join(text for _, text in NUMBERED)
 
 
+STRUCK = "".join(
+    f'<w:r><w:rPr>{form}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+    for text, form in (
+        ("The notice is ", ""),
+        ("two", "<w:strike/>"),
+        ("four ", '<w:strike w:val="0"/>'),
+        ("or six", "<w:dstrike/>"),
+        (" weeks.", ""),
+    )
+)
 ROW = "".join(f"<w:tc>{paragraph(text)}</w:tc>" for text in ("Rent", "950"))
 WORD = docx_of(
     f"{paragraph('Lease', 'Heading1')}{paragraph(LEASE)}<w:tbl><w:tr>{ROW}</w:tr></w:tbl>"
@@ -223,6 +233,11 @@ LOCKED = pdf_of([["x"]]).replace(
 )
 PAGE = f"<!-- saved --><HTML><head><style>p{{}}</style></head><h1>Lease</h1><p>{LEASE}</p>"
 LISTS = "| A | B |\n| --- | --- |\n| 1 | 2 |\n\n* x\n* y"
+DELETED = (
+    "<h1><s>Old</s></h1><p>(<b><del>six</b></del><s> <strike>weeks</strike></s><i>three</i> "
+    "in <del>May</del>.)</p><del><p>A<p>B</del>"
+)
+MARKED = "# ~~Old~~\n\n(~~six~~ ~~weeks~~ three in ~~May~~.)\n\n~~A~~\n\n~~B~~"
 OL = (
     "<ol type=a start=3><li>x<ol type=a start=4><li>y<li type=i value=2>z</ol></ol>"
     "<p><ol reversed start=9><li>p<li>q<li value=2>r</ol>"
@@ -243,6 +258,12 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         ("a.htm", b"<meta charset=tis-620><p>\xca\xc7\xd1\xca\xb4\xd5", "สวัสดี"),
         ("a.htm", b"<meta charset=latin1><p>Caf\xe9 \x80<script>x()</script>", "Café €"),
         ("a.html", b"<table><tr><th>A<td>B<tr><td>1<td>2</table><ul><li>x<li>y</ul>", LISTS),
+        ("a.docx", docx_of(f"<w:p>{STRUCK}</w:p>"), "The notice is ~~two~~ four ~~or six~~ weeks."),
+        (
+            "a.html",
+            DELETED.encode(),
+            "# ~~Old~~\n\n(~~six~~ ~~weeks~~ three in ~~May~~.)\n\n~~A~~\n\n~~B~~",
+        ),
         ("a.html", OL.encode(), "c. x\n   d. y\n   ii. z\n\n9. p\n8. q\n2. r"),
         ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
         ("a.txt", LEASE.encode("utf-16"), LEASE),
@@ -257,6 +278,8 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         "thai",
         "latin",
         "unclosed",
+        "struck in word",
+        "struck",
         "numbers",
         "markdown",
         "utf-16",

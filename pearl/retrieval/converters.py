@@ -276,6 +276,9 @@ def docx(data: bytes) -> str:
     main, lists = "word/document.xml", "word/numbering.xml"
     if main in parts and lists in parts:
         parts[main] = numbered(parts[main], parts[lists], parts.get("word/styles.xml"))
+    if main in parts:
+        # The library does not know text that is struck with a double line.
+        parts[main] = parts[main].replace(b"<w:dstrike", b"<w:strike")
     file = BytesIO()
     with ZipFile(file, "w") as packed:
         for name, part in parts.items():
@@ -325,7 +328,7 @@ def _markdown(page: str) -> str:
     from markdownify import MarkdownConverter
 
     class Converter(MarkdownConverter):
-        """Gives each item of a list the number that the page shows."""
+        """Gives each item of a list the number that the page shows, and marks struck text."""
 
         def convert_li(self, item: Tag, text: str, parent_tags: set[str]) -> str:
             if not item.get("number") or not text.strip():
@@ -334,19 +337,31 @@ def _markdown(page: str) -> str:
             number = f"{item['number']}. "
             return f"{number}{indent(text.strip(), ' ' * len(number)).lstrip()}\n"
 
+        def convert_del(self, struck: Tag, text: str, parent_tags: set[str]) -> str:
+            if not parent_tags.isdisjoint(("del", "s", "strike")):
+                return text
+            # It may hold paragraphs. NUL, which no page has, becomes a space beside other text.
+            return re.sub(r"\S(?:.*\S)?", "\0~~\\g<0>~~\0", text)
+
+        convert_s = convert_strike = convert_del
+
     # Unlike html.parser, lxml ends cells and items that have no closing tag.
     soup = BeautifulSoup(re.sub(r"<\?[^>]*+>?", "", page), "lxml")
     for tag in soup(["script", "style", "title", "head", "template"]):
         tag.decompose()
     for tag in soup("ol"):
         _number(tag)
-    plain = ["a", "img", "b", "strong", "i", "em", "code", "sup", "sub", "del", "s"]
+    plain = ["a", "img", "b", "strong", "i", "em", "code", "sup", "sub"]
     text: str = Converter(
         heading_style="ATX", strip=plain, table_infer_header=True, escape_misc=False,
         escape_asterisks=False, escape_underscores=False,
     ).convert_soup(soup)  # fmt: skip
-    return re.sub(r"\n{3,}", "\n\n", text.replace("\f", " ")).strip()
+    text = _BESIDE_STRUCK.sub(" ", text.replace("\f", " ")).replace("\0", "")
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
 
+
+_BESIDE_STRUCK = re.compile(r"""(?<=[^\s([{"'“‘])\0+(?=~~)|(?<=~~)\0+(?=[^\s.,;:!?)\]}"'”’])""")
+"""Where struck text stands beside a word without a space."""
 
 _FORMS = {"a": "lowerAlpha", "A": "upperAlpha", "i": "lowerRoman", "I": "upperRoman"}
 """The numbering formats of an ordered list in HTML, by its type."""
