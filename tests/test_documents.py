@@ -89,17 +89,25 @@ def packed(files: dict[str, str]) -> bytes:
     return out.getvalue()
 
 
-def docx_of(body: str, *, relations: str = "", before: str = "") -> bytes:
+def docx_of(
+    body: str, *, relations: str = "", before: str = "", numbering: str = "", styles: str = ""
+) -> bytes:
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
     main = f'<Relationship Id="r1" Type="{office}/officeDocument" Target="word/document.xml"/>'
     word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    parts = {"numbering": numbering, "styles": styles}
     return packed(
         {
             "_rels/.rels": f"{package}{main}</Relationships>",
             "word/_rels/document.xml.rels": f"{package}{relations}</Relationships>",
             "word/document.xml": f'{before}<w:document xmlns:w="{word}" xmlns:r="{office}">'
             f"<w:body>{body}</w:body></w:document>",
+        }
+        | {
+            f"word/{name}.xml": f'<w:{name} xmlns:w="{word}">{part}</w:{name}>'
+            for name, part in parts.items()
+            if part
         }
     )
 
@@ -109,6 +117,105 @@ def paragraph(text: str, style: str = "") -> str:
     return f"<w:p>{style}<w:r><w:rPr><w:b/></w:rPr><w:t>{text}</w:t></w:r></w:p>"
 
 
+def level(at: int, form: str, text: str, more: str = "") -> str:
+    return (
+        f'<w:lvl w:ilvl="{at}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>{more}'
+        f'<w:lvlText w:val="{text}"/></w:lvl>'
+    )
+
+
+def item(text: str, number: int | None = None, at: int = 0, style: str = "", more: str = "") -> str:
+    """A paragraph of a list."""
+    style = f'<w:pStyle w:val="{style}"/>' if style else ""
+    place = f'<w:ilvl w:val="{at}"/><w:numId w:val="{number}"/>' if number is not None else ""
+    list_ = f"<w:numPr>{place}</w:numPr>" if place else ""
+    return f"<w:p><w:pPr>{style}{list_}{more}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+CLAUSES = (
+    level(0, "decimal", "%1.", '<w:pStyle w:val="Heading1"/>')
+    + level(1, "decimal", "%1.%2", '<w:pStyle w:val="Clause"/>')
+    + level(2, "lowerLetter", "(%3)")
+    + level(3, "lowerRoman", "(%4)")
+)
+OTHERS = (
+    level(0, "upperRoman", "Article %1")
+    + level(1, "decimalZero", "%1.%2")
+    + level(2, "decimal", "%1.%2.%3", "<w:isLgl/>")
+)
+NUMBERING = "".join(
+    f'<w:abstractNum w:abstractNumId="{at}">{levels}</w:abstractNum>'
+    for at, levels in enumerate(
+        (
+            CLAUSES,
+            OTHERS,
+            level(0, "bullet", "o"),
+            level(0, "none", ""),
+            '<w:numStyleLink w:val="Outline"/>',
+        )
+    )
+) + "".join(
+    f'<w:num w:numId="{number}"><w:abstractNumId w:val="{kind}"/>{more}</w:num>'
+    for number, kind, more in (
+        (1, 0, ""),
+        (2, 1, ""),
+        (3, 2, ""),
+        (4, 3, ""),
+        (5, 4, ""),
+        (6, 0, '<w:lvlOverride w:ilvl="2"><w:startOverride w:val="27"/></w:lvlOverride>'),
+    )
+)
+STYLES = (
+    '<w:style w:type="paragraph" w:styleId="Heading1"><w:name w:val="heading 1"/><w:pPr><w:numPr>'
+    '<w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
+    '<w:style w:type="paragraph" w:styleId="Clause"><w:name w:val="Clause"/>'
+    '<w:basedOn w:val="Heading1"/></w:style>'
+    '<w:style w:type="numbering" w:styleId="Outline"><w:pPr><w:numPr><w:numId w:val="2"/></w:numPr>'
+    "</w:pPr></w:style>"
+)
+GONE = "<w:rPr><w:del/></w:rPr>"
+NUMBERED = [
+    (item("Term", style="Heading1"), "# 1. Term"),
+    (item("Five years.", style="Clause"), "1.1 Five years."),
+    (item("From May;", 1, 2), "(a) From May;"),
+    (item("from June.", 1, 2), "(b) from June."),
+    (item("At noon.", 1, 3), "(i) At noon."),
+    (item("No number.", 0, style="Clause"), "No number."),
+    (item("Renewal.", style="Clause"), "1.2 Renewal."),
+    (item("Once.", 1, 2), "(a) Once."),
+    (item("Late.", 6, 2), "(aa) Late."),
+    (item("Gone", 1, 2, more=GONE) + item("and here.", 1, 2), "(bb) Goneand here."),
+    (item("Rent", style="Heading1"), "# 2. Rent"),
+    (item("In euros.", style="Clause"), "2.1 In euros."),
+    (item("Scope.", 2), "Article I Scope."),
+    (item("Goods.", 5, 1), "I.01 Goods."),
+    (item("Cars.", 2, 2), "1.1.1 Cars."),
+    (item("Point.", 3), "* Point."),
+    (item("Unnumbered.", 4), "Unnumbered."),
+    (item("", 2) + item("Last.", 2), "Article III Last."),
+    (
+        f"<w:tbl><w:tr><w:tc>{item('Cell.', 2)}</w:tc></w:tr></w:tbl>",
+        "| Article IV Cell. |\n| --- |",
+    ),
+]
+
+
+def test_clauses_of_word_keep_their_automatic_numbers():
+    body = "".join(part for part, _ in NUMBERED)
+    Path("a.docx").write_bytes(docx_of(body, numbering=NUMBERING, styles=STYLES))
+    assert read_document("a.docx").text == "\n\n".join(text for _, text in NUMBERED)
+
+
+STRUCK = "".join(
+    f'<w:r><w:rPr>{form}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+    for text, form in (
+        ("The notice is ", ""),
+        ("two", "<w:strike/>"),
+        ("four ", '<w:strike w:val="0"/>'),
+        ("or six", "<w:dstrike/>"),
+        (" weeks.", ""),
+    )
+)
 ROW = "".join(f"<w:tc>{paragraph(text)}</w:tc>" for text in ("Rent", "950"))
 WORD = docx_of(
     f"{paragraph('Lease', 'Heading1')}{paragraph(LEASE)}<w:tbl><w:tr>{ROW}</w:tr></w:tbl>"
@@ -127,6 +234,15 @@ LOCKED = pdf_of([["x"]]).replace(
 )
 PAGE = f"<!-- saved --><HTML><head><style>p{{}}</style></head><h1>Lease</h1><p>{LEASE}</p>"
 LISTS = "| A | B |\n| --- | --- |\n| 1 | 2 |\n\n* x\n* y"
+DELETED = (
+    "<h1><s>Old</s></h1><p>(<b><del>six</b></del><s> <strike>weeks</strike></s><i>three</i> "
+    "in <del>May</del>.)</p><del><p>A<p>B</del>"
+)
+MARKED = "# ~~Old~~\n\n(~~six~~ ~~weeks~~ three in ~~May~~.)\n\n~~A~~\n\n~~B~~"
+OL = (
+    "<ol type=a start=3><li>x<ol type=a start=4><li>y<li type=i value=2>z</ol></ol>"
+    "<p><ol reversed start=9><li>p<li>q<li value=2>r</ol>"
+)
 ENTITIES = "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 100}'>" for n in range(7))
 DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENTITIES}]>"
 
@@ -143,6 +259,13 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         ("a.htm", b"<meta charset=tis-620><p>\xca\xc7\xd1\xca\xb4\xd5", "สวัสดี"),
         ("a.htm", b"<meta charset=latin1><p>Caf\xe9 \x80<script>x()</script>", "Café €"),
         ("a.html", b"<table><tr><th>A<td>B<tr><td>1<td>2</table><ul><li>x<li>y</ul>", LISTS),
+        ("a.docx", docx_of(f"<w:p>{STRUCK}</w:p>"), "The notice is ~~two~~ four ~~or six~~ weeks."),
+        (
+            "a.html",
+            DELETED.encode(),
+            "# ~~Old~~\n\n(~~six~~ ~~weeks~~ three in ~~May~~.)\n\n~~A~~\n\n~~B~~",
+        ),
+        ("a.html", OL.encode(), "c. x\n   d. y\n   ii. z\n\n9. p\n8. q\n2. r"),
         ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
         ("a.txt", LEASE.encode("utf-16"), LEASE),
     ],
@@ -156,6 +279,9 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         "thai",
         "latin",
         "unclosed",
+        "struck in word",
+        "struck",
+        "numbers",
         "markdown",
         "utf-16",
     ),

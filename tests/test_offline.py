@@ -326,6 +326,7 @@ def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
         "|Rash\t\t4\nHeadache\tat night|",
         "|It had\nsailed to Ulm\nand Kiel.|",
         "|- one|\n|- two.| |Three.|",
+        "|## 8. Governing Law|\n\n|8.1 Swedish law applies.|",
         "|LEASE|\n|1. The rent is due.| |So is gas.|\n|1.2 Mr. Orde pays.|\n|2) Ada does not|",
         "|4.2. Ada pays.| |It is due.|\n|4.3. Bo pays.|\n\n|§ 7. Cy pays.|\n\n|Art. 5. Di pays.|",
         "|Section 4. Ada pays.|\n\n|IV. Bo pays.|\n\n|B.2. Cy pays.|\n\n|In section 4.| |Di left.|",
@@ -474,6 +475,32 @@ def test_a_heading_is_quoted_only_where_it_alone_has_a_word():
     assert [quote.text for quote in answer.evidence] == ["Ada Finch made the survey of Brackwater."]
     answer = ask(text, "What does the report on Brackwater say?")
     assert "# The Survey of Brackwater: a report" in [quote.text for quote in answer.evidence]
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "8. GOVERNING LAW AND JURISDICTION",
+        "GOVERNING LAW",
+        "## 8. Governing law",
+        "8 Governing law",
+    ],
+)
+@pytest.mark.parametrize("clause", ["Swedish law applies.", "8.1 That of Sweden applies."])
+def test_the_first_sentence_below_a_heading_is_quoted_and_not_the_heading(
+    heading: str, clause: str
+):
+    others = "It is governed by the terms below. Mandatory law is unaffected by this clause."
+    text = f"1. PARTIES\n\n{others}\n\n{heading}\n\n{clause} Fees are due in May.\n"
+    quotes = [quote.text for quote in ask(text, "What is the governing law?").evidence]
+    assert quotes[0] == clause
+    assert heading not in quotes
+
+
+def test_an_item_of_a_list_is_no_heading():
+    text = "1. Rent of the whole old mill\n2. Rent of the boats\n3. Gas.\n"
+    quotes = [quote.text for quote in ask(text, "What is the rent of the mill?").evidence]
+    assert quotes == ["1. Rent of the whole old mill", "2. Rent of the boats"]
 
 
 @pytest.mark.parametrize(

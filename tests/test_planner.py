@@ -277,6 +277,22 @@ def test_a_plans_own_actions_are_its_own():
     assert not [one for one in other.plans if "Find the ghost" in str(one.messages)]
 
 
+def test_a_demonstration_that_filters_goes_on_with_those_that_are_kept():
+    def reply(call: ExecuteStep) -> str:
+        told = dict(call.arguments)
+        match call.action.name:
+            case "LIST_ACCOUNTS":
+                return '["Ada", "Bo"]'
+            case "IS_CONTRADICTED":
+                return "yes" if told["X"] == "Bo" else "no"
+        return f"{told['Y']} was there."
+
+    [plan] = [text for text in load_demonstrations("", "seed") if "auction" in text.text]
+    document = Source("x", "Ada and Bo tell of the auction.")
+    answer = pearl.run_sync(plan.text, document, model=Scripted(reply))
+    assert answer.text == "Bo: Bo was there."
+
+
 def test_demonstrations_fit_the_library_and_the_budget():
     sources = load_demonstrations()
     chosen = choose_demonstrations(sources, load_library())

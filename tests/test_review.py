@@ -182,6 +182,8 @@ class TestAgreement:
             RecordedVerdict("a", 2, Verdict("yes", 2, ("merge", "edit")), True, 0),
         ]
         report = review_report(given, people)
+        assert report.about == (("verdicts", "4 on 2 plans"),)
+        assert review_report(given[:1], people).about == (("verdicts", "1 on 1 plan"),)
         judged, agreed, pairs = report.blocks
         rows = {row[0]: row[1:] for row in judged.rows}  # type: ignore[union-attr]
         assert rows["Correct"] == ("50.0 %", "50.0 %", "50.0 %")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
+from pearl.lang.source import START
 from pearl.review.app import LARGEST
 from pearl.review.people import form_token
 from pearl.review.verdicts import add_version, read_verdicts, read_versions
@@ -395,6 +396,18 @@ class TestPages:
             page = found.browser(0).get(f"/plan/{found.ids[0]}/run").text
         assert '<mark id="quote-1"' in page
         assert "nine years" in page
+
+    def test_quotes_of_several_documents_say_where_they_stand(self, tmp_path: Path):
+        (tmp_path / "s.txt").write_text(STORY, encoding="utf-8")
+        (tmp_path / "t.txt").write_text("Mara does not leave the sea.\n", encoding="utf-8")
+        question = "Why does Mara leave?"
+        assert call("ask", "s.txt", "t.txt", question, "--model", "offline").code == 0
+        place = str(Path(".pearl") / "store.db")
+        with reviewing("last", place=place, documents=tmp_path) as found:
+            page = found.browser(0).get(f"/plan/{found.ids[0]}/run").text
+        assert '<li>t.txt, line 1: <a href="#quote-' in page
+        assert "# t.txt\n" in page
+        assert START not in page
 
     def test_a_run_s_plan_is_checked_with_the_run_s_library(self, tmp_path: Path):
         (tmp_path / "s.txt").write_text(STORY, encoding="utf-8")

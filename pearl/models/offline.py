@@ -22,6 +22,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import pairwise
 from threading import Lock, Thread
 
 from pearl.lang.ast import Action, Param, Ref, Replaced
@@ -161,6 +162,12 @@ _PAIR = re.compile(r"\t|: \S|;(?=\w)|(?<!\d),(?=\w)|,(?=[^\W\d])")
 _HEADING = re.compile(r"#{1,6} ")
 """The beginning of a heading in Markdown."""
 
+_NUMBER = re.compile(r"(\d+(?:\.\d+)*)[.)]? (?=[^\W\d_])")
+"""The number of a clause or of its heading."""
+
+_END_MARKS = (".", ";", ":", ",", "!", "?", "…")
+"""What text ends with, and a heading does not."""
+
 NO_OPTION = "no option"
 """The reply where no option is chosen; it is not *none*, which may be the text of an option."""
 
@@ -243,6 +250,18 @@ def _findings(call: ExecuteStep) -> str | None:
     return "\n\n".join(dict.fromkeys(filter(str.strip, pieces))) if merges else None
 
 
+def _is_heading(text: str, below: str) -> bool:
+    """Whether a line is a heading of the text below it: in Markdown; or, without an end mark, in
+    capitals or with a number. A number that the next line goes on from is a list item's."""
+    if _HEADING.match(text):
+        return True
+    if text.endswith(_END_MARKS) or not below.endswith(_END_MARKS) or _PAIR.search(text):
+        return False
+    number, following = _NUMBER.match(text), _NUMBER.match(below)
+    inside = number and (not following or following[1].startswith(f"{number[1]}."))
+    return bool(text.isupper() or inside)
+
+
 def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]:
     """The best sentences, best first. One that an earlier step quoted has a lower score. One that
     has only words of the action's name has none, if the step has other words."""
@@ -265,11 +284,20 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
         0.0 if topic and topic.isdisjoint(held) else score * REPEATED if text in quoted else score
         for score, text, held in zip(read.scores(query), texts, read.stems, strict=True)
     ]
-    # A question in the document is answered by the next sentence, as in an interview.
+    headings = {at for at, pair in enumerate(pairwise([*texts, ""])) if _is_heading(*pair)}
+    above: dict[int, frozenset[str]] = {}
     for at, text in enumerate(texts[:-1]):
+        under = at in headings and at + 1 not in headings
+        if under:
+            above[at + 1] = read.stems[at]
         if text.endswith("?"):
+            # A question in the document is answered by the next sentence, as in an interview.
             scores[at + 1] = max(scores[at + 1], scores[at])
             scores[at] *= REPEATED
+        elif under:
+            # What a heading names need not be named again below it.
+            scores[at] *= REPEATED
+            scores[at + 1] += scores[at]
     # Words of earlier outputs count only in or beside a sentence that has words of this step.
     own = [at for at, has in enumerate(read.stems) if any(query.get(s, 0) > EARLIER for s in has)]
     near = {at + step for at in own for step in (-1, 0, 1)} if own else range(len(texts))
@@ -279,14 +307,16 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
             first.setdefault(texts[at], at)
     best = list(first.values())
     # A short sentence is dropped, unless it has several of the words asked for, or one that no
-    # other has, or is a table's row or a labelled value; a heading, unless no other has its word.
+    # other has, or is a table's row or a labelled value, or stands below a heading that has one; a
+    # heading, unless no other has its word.
     asked = query.keys() & (words("\n".join(arguments)) or words(call.step.note))
     whole = {
         at
         for at in best
-        if not _HEADING.match(texts[at])
+        if at not in headings
         and (
-            len(texts[at].split()) >= WHOLE
+            not asked.isdisjoint(above.get(at, ()))
+            or len(texts[at].split()) >= WHOLE
             or _PAIR.search(texts[at])
             or len(asked & read.stems[at]) > 1
         )

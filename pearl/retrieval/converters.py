@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
+from textwrap import indent
 from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -30,9 +31,12 @@ from pearl.lang.source import START, UTF_16, Source, decode, files_below, read_b
 from pearl.lang.text import composed, one_line, page_encoding, printable
 from pearl.retrieval import text_cache
 from pearl.retrieval.pdf import pdf
+from pearl.retrieval.word_numbering import in_form, numbered
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
+
+    from bs4 import Tag
 
 LARGEST = 100_000_000
 """The most bytes of a file that is converted."""
@@ -136,7 +140,8 @@ def _version(kind: _Kind) -> bytes:
     here = Path(__file__)
     # Where Pearl's files cannot be read, in a zip for example, its version has to do.
     with suppress(OSError):
-        own = (here, here.with_name("pdf.py"), here.parents[1] / "lang" / "text.py")
+        own = [here.with_name(name) for name in ("converters.py", "pdf.py", "word_numbering.py")]
+        own.append(here.parents[1] / "lang" / "text.py")
         code += [file.read_bytes() for file in own]
     return sha256(b" ".join(code)).digest()
 
@@ -261,10 +266,24 @@ def _files(path: str) -> list[Path]:
 
 def docx(data: bytes) -> str:
     """The text of a Word file, as Markdown without its pictures."""
+    from zipfile import ZipFile
+
     import mammoth
     from mammoth.images import img_element
 
-    page = mammoth.convert_to_html(_unpacked(data).fp, convert_image=img_element(lambda image: {}))
+    with _unpacked(data) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist() if "/media/" not in name}
+    main, lists = "word/document.xml", "word/numbering.xml"
+    if main in parts and lists in parts:
+        parts[main] = numbered(parts[main], parts[lists], parts.get("word/styles.xml"))
+    if main in parts:
+        # The library does not know text that is struck with a double line.
+        parts[main] = parts[main].replace(b"<w:dstrike", b"<w:strike")
+    file = BytesIO()
+    with ZipFile(file, "w") as packed:
+        for name, part in parts.items():
+            packed.writestr(name, part)
+    page = mammoth.convert_to_html(file, convert_image=img_element(lambda image: {}))
     return _markdown(page.value)
 
 
@@ -308,19 +327,62 @@ def _markdown(page: str) -> str:
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
+    class Converter(MarkdownConverter):
+        """Gives each item of a list the number that the page shows, and marks struck text."""
+
+        def convert_li(self, item: Tag, text: str, parent_tags: set[str]) -> str:
+            if not item.get("number") or not text.strip():
+                plain: str = super().convert_li(item, text, parent_tags)  # type: ignore[misc]
+                return plain
+            number = f"{item['number']}. "
+            return f"{number}{indent(text.strip(), ' ' * len(number)).lstrip()}\n"
+
+        def convert_del(self, struck: Tag, text: str, parent_tags: set[str]) -> str:
+            if not parent_tags.isdisjoint(("del", "s", "strike")):
+                return text
+            # It may hold paragraphs. NUL, which no page has, becomes a space beside other text.
+            return re.sub(r"\S(?:.*\S)?", "\0~~\\g<0>~~\0", text)
+
+        convert_s = convert_strike = convert_del
+
     # Unlike html.parser, lxml ends cells and items that have no closing tag.
     soup = BeautifulSoup(re.sub(r"<\?[^>]*+>?", "", page), "lxml")
     for tag in soup(["script", "style", "title", "head", "template"]):
         tag.decompose()
-    for tag in soup("ol", start=lambda start: start and not re.fullmatch(r"\d{1,9}", start)):
-        # The converter takes a digit such as ² for a number.
-        del tag["start"]
-    plain = ["a", "img", "b", "strong", "i", "em", "code", "sup", "sub", "del", "s"]
-    text: str = MarkdownConverter(
+    for tag in soup("ol"):
+        _number(tag)
+    plain = ["a", "img", "b", "strong", "i", "em", "code", "sup", "sub"]
+    text: str = Converter(
         heading_style="ATX", strip=plain, table_infer_header=True, escape_misc=False,
         escape_asterisks=False, escape_underscores=False,
     ).convert_soup(soup)  # fmt: skip
-    return re.sub(r"\n{3,}", "\n\n", text.replace("\f", " ")).strip()
+    text = _BESIDE_STRUCK.sub(" ", text.replace("\f", " ")).replace("\0", "")
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+_BESIDE_STRUCK = re.compile(r"""(?<=[^\s([{"'“‘])\0+(?=~~)|(?<=~~)\0+(?=[^\s.,;:!?)\]}"'”’])""")
+"""Where struck text stands beside a word without a space."""
+
+_FORMS = {"a": "lowerAlpha", "A": "upperAlpha", "i": "lowerRoman", "I": "upperRoman"}
+"""The numbering formats of an ordered list in HTML, by its type."""
+
+_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,9}\s*")
+
+
+def _number(items: Tag) -> None:
+    """Give each item of an ordered list in HTML its number, as an attribute."""
+    inside = items("li", recursive=False)
+    step = -1 if items.has_attr("reversed") else 1
+    number = _whole(items.get("start"), len(inside) if step < 0 else 1)
+    for item in inside:
+        number = _whole(item.get("value"), number)
+        form = str(item.get("type") or items.get("type"))
+        item["number"] = in_form(number, _FORMS.get(form, "decimal"))
+        number += step
+
+
+def _whole(text: object, default: int) -> int:
+    return int(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else default
 
 
 def _unpacked(data: bytes) -> ZipFile:

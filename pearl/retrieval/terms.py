@@ -182,7 +182,7 @@ _TITLES = "Mr|Mrs|Ms|Mme|Mlle|Dr|St|Prof|Rev|Hon|Capt|Col|Gen|Maj|Sgt|Lt|Gov|Sen
 _ABBREVIATED = re.compile(rf"\b(?:{_TITLES}|{_TITLES.upper()}|vs|cf|viz|ca|[A-HJ-Z])$")
 _NUMBERED = re.compile(r"\b(?:nos?|pp?|figs?|vol|ch|arts?|secs?)$", re.IGNORECASE)
 _CLAUSE_NUMBER = re.compile(
-    rf"\s*(?:(?:{_CLAUSE_NAME})\s?)?(?:[A-Z]\.)?(?:\d+|\d{{1,3}}(?:\.\d{{1,3}})+)[a-z]?\s*"
+    rf"\s*(?:#{{1,6}}\s+)?(?:(?:{_CLAUSE_NAME})\s?)?(?:[A-Z]\.)?(?:\d+|\d{{1,3}}(?:\.\d{{1,3}})+)[a-z]?\s*"
     r"|\s*[IVX]{1,5}"
 )
 """The number of a clause, before the full stop that ends it: *4*, *4.2*, *§ 4*, *Article 4*, *IV*.

@@ -24,7 +24,7 @@ from pearl.evaluate.results import Evaluation
 from pearl.jobs.answer_metrics import GRADES, option_words
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.rows import read_rows
-from pearl.lang.text import one_line
+from pearl.lang.text import counted, one_line
 from pearl.report.document import Block, Column, Report, Table, Text, number, percent
 from pearl.review.people import Person, everybody
 from pearl.review.verdicts import (
@@ -204,7 +204,7 @@ def review_report(
     """
     final, blind = last(recorded), unswayed(recorded)
     plans = len({plan for plan, _ in final})
-    facts = (*about, ("verdicts", f"{len(final):,} on {plans:,} plans"))
+    facts = (*about, ("verdicts", f"{len(final):,} on {counted(plans, 'plan')}"))
     if not final:
         return Report("Review", facts, (Text(("There are no verdicts yet.",)),))
     fields = [("correct", "Correct"), *((category.name, category.words) for category in CATEGORIES)]

@@ -219,7 +219,7 @@ class DocumentPiece:
     """A stretch of the document.
 
     Args:
-        text: its characters.
+        text: its characters, without the mark that stands before the name of a document.
         starts: the numbers of the quotes that begin with it.
         kind: ``final`` where the answer rests on it, ``quoted`` where a step quotes it, else empty.
         page: the page that it begins on, counted from 1.
@@ -287,7 +287,6 @@ def cut(document: Source, quotes: Iterable[QuotedPassage]) -> list[DocumentPiece
         over = [quote for quote, span in placed if span.start <= start and end <= span.end]
         starts = tuple(quote.number for quote, span in placed if span.start == start)
         kind = "final" if any(quote.answers for quote in over) else "quoted" if over else ""
-        pieces.append(
-            DocumentPiece(document.text[start:end], starts, kind, document.cited(start).page or 1)
-        )
+        text = document.text[start:end].removeprefix(START)
+        pieces.append(DocumentPiece(text, starts, kind, document.cited(start).page or 1))
     return pieces
