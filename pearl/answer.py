@@ -44,7 +44,7 @@ from pearl.runtime.evidence import (
     without_quotes,
 )
 from pearl.runtime.executor import CUT
-from pearl.runtime.fitting import check_choice, fit_choice
+from pearl.runtime.fit_to_window import check_choice, fit_choice
 from pearl.runtime.loop import Finished, RunError, run_strategy
 from pearl.session import Session
 from pearl.strategies.registry import Prepared, RunInputs, Started

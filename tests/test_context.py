@@ -34,7 +34,7 @@ from pearl.retrieval.text_splitter import LabelError, enough_parts, part, spans
 from pearl.runtime.calls import Journal
 from pearl.runtime.context import POLICIES, Context
 from pearl.runtime.evidence import evidence
-from pearl.runtime.fitting import fit_call, most_without_document, size_without_document
+from pearl.runtime.fit_to_window import fit_call, most_without_document, size_without_document
 from pearl.runtime.loop import Finished, Return, Run, RunError, Steps
 from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan, PearlStrategy

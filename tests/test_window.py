@@ -23,7 +23,7 @@ from pearl.prompts.calls import MapAnswer, Message
 from pearl.prompts.render import render
 from pearl.runtime.calls import Journal
 from pearl.runtime.context import Context, ContextError, LearnedWindow, learned_window, learning
-from pearl.runtime.fitting import fit_fill
+from pearl.runtime.fit_to_window import fit_fill
 from pearl.session import context_for
 from pearl.strategies.rebel_calls import filled_from
 from tests.runs import entries

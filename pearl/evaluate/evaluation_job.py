@@ -45,7 +45,7 @@ from pearl.runtime.calls import (
     plan_come_to,
     spent_by_model,
 )
-from pearl.runtime.fitting import check_choice
+from pearl.runtime.fit_to_window import check_choice
 from pearl.runtime.loop import RunError
 from pearl.session import Session, heading
 from pearl.store.database import is_there, open_to_read

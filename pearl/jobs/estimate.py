@@ -37,9 +37,9 @@ from pearl.prompts.render import render
 from pearl.retrieval.converters import files_of
 from pearl.runtime.binding import BindError, value_of
 from pearl.runtime.calls import PROVE, Journal, calls_made
+from pearl.runtime.chunking import fit_plan
 from pearl.runtime.context import Context
-from pearl.runtime.fitting import size_of
-from pearl.runtime.parts import fit_plan
+from pearl.runtime.fit_to_window import size_of
 from pearl.runtime.planner_prompt import fit_planning, narrowed
 from pearl.session import Session, planning_context
 from pearl.store.history import read_reply

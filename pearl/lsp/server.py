@@ -20,7 +20,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import TextKind
-from pearl.lsp import findings, symbols
+from pearl.lsp import findings, hover_and_completion
 from pearl.lsp.findings import PendingChecks
 from pearl.lsp.workspace import (
     Document,
@@ -39,14 +39,14 @@ Answer = Callable[[LanguageSession, Document, Any], Any]
 ANSWERS: Mapping[str, Answer] = MappingProxyType(
     {
         types.TEXT_DOCUMENT_CODE_ACTION: findings.code_actions,
-        types.TEXT_DOCUMENT_COMPLETION: symbols.completion,
-        types.TEXT_DOCUMENT_DEFINITION: symbols.definition,
-        types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: symbols.outline,
+        types.TEXT_DOCUMENT_COMPLETION: hover_and_completion.completion,
+        types.TEXT_DOCUMENT_DEFINITION: hover_and_completion.definition,
+        types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: hover_and_completion.outline,
         types.TEXT_DOCUMENT_FORMATTING: findings.formatting,
-        types.TEXT_DOCUMENT_HOVER: symbols.hover,
-        types.TEXT_DOCUMENT_PREPARE_RENAME: symbols.prepare_rename,
-        types.TEXT_DOCUMENT_REFERENCES: symbols.references,
-        types.TEXT_DOCUMENT_RENAME: symbols.rename,
+        types.TEXT_DOCUMENT_HOVER: hover_and_completion.hover,
+        types.TEXT_DOCUMENT_PREPARE_RENAME: hover_and_completion.prepare_rename,
+        types.TEXT_DOCUMENT_REFERENCES: hover_and_completion.references,
+        types.TEXT_DOCUMENT_RENAME: hover_and_completion.rename,
     }
 )
 """The function that answers each request about an open document; other documents have no answer."""
@@ -54,7 +54,7 @@ ANSWERS: Mapping[str, Answer] = MappingProxyType(
 _OPTIONS: Mapping[str, Any] = MappingProxyType(
     {
         types.TEXT_DOCUMENT_CODE_ACTION: findings.OPTIONS,
-        types.TEXT_DOCUMENT_COMPLETION: symbols.COMPLETION_OPTIONS,
+        types.TEXT_DOCUMENT_COMPLETION: hover_and_completion.COMPLETION_OPTIONS,
         types.TEXT_DOCUMENT_RENAME: types.RenameOptions(prepare_provider=True),
     }
 )

@@ -43,7 +43,7 @@ from pearl.prompts.calls import (
 )
 from pearl.prompts.render import document_block, render
 from pearl.runtime.context import UNLIMITED, Context, ContextError
-from pearl.runtime.fitting import fit_fill
+from pearl.runtime.fit_to_window import fit_fill
 
 
 class Entry(NamedTuple):

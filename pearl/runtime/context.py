@@ -1,6 +1,6 @@
 """A model's context window, as it is known beforehand or learned from an endpoint's refusals.
 
-`pearl.runtime.fitting` makes longer prompts fit it.
+`pearl.runtime.fit_to_window` makes longer prompts fit it.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ from pearl.runtime.binding import (
 )
 from pearl.runtime.calls import Caller, Entry, SchemaError
 from pearl.runtime.evidence import evidence_key, joined, pairs_of, quoted
-from pearl.runtime.fitting import fit_call
+from pearl.runtime.fit_to_window import fit_call
 
 
 def _bind(

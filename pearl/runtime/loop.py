@@ -23,10 +23,10 @@ from pearl.lang.values import Value, as_text
 from pearl.lint.checker import Selection, check_errors
 from pearl.retrieval.text_splitter import LabelError, part
 from pearl.runtime.calls import SchemaError
+from pearl.runtime.chunking import condense_long, fit_plan, owner
 from pearl.runtime.context import ContextError
 from pearl.runtime.evidence import evidence_key
 from pearl.runtime.executor import Frame, StepFailure, execute
-from pearl.runtime.parts import condense_long, fit_plan, owner
 
 STOPPING = Selection(select=("PRL1", "PRL2", "PRL3"))
 """Rules whose findings keep a plan from running."""

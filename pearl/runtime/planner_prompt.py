@@ -23,7 +23,7 @@ from pearl.prompts.render import render
 from pearl.retrieval.terms import weigh, words
 from pearl.runtime.calls import Caller, ask_fitted
 from pearl.runtime.context import Context, ContextError
-from pearl.runtime.fitting import too_long
+from pearl.runtime.fit_to_window import too_long
 
 FUSION = 60
 """The constant of reciprocal rank fusion, by which two rankings are combined (Cormack, Clarke and

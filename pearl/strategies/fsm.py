@@ -31,7 +31,7 @@ from pearl.runtime.calls import REVISIONS, Caller, Check, SchemaError, counting,
 from pearl.runtime.context import ContextError
 from pearl.runtime.evidence import Quote, evidence
 from pearl.runtime.executor import Handlers
-from pearl.runtime.fitting import fit_fill
+from pearl.runtime.fit_to_window import fit_fill
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps
 from pearl.strategies.fsm_states import END, Machine, State
 

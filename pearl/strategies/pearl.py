@@ -39,10 +39,10 @@ from pearl.prompts.calls import (
     WritePlan,
 )
 from pearl.runtime.calls import LIMITED, Caller, Journal
+from pearl.runtime.chunking import fit_plan
 from pearl.runtime.context import Context, ContextError
 from pearl.runtime.executor import StepFailure
 from pearl.runtime.loop import Run, RunError, Steps
-from pearl.runtime.parts import fit_plan
 from pearl.runtime.planner_prompt import Planning, ask_planner, narrowed
 
 CORRECTIONS = 7

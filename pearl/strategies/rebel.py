@@ -25,7 +25,7 @@ from pearl.prompts.calls import FillSchema
 from pearl.runtime.binding import Output, StepError
 from pearl.runtime.calls import Caller, Check, SchemaError, counting, fill
 from pearl.runtime.executor import Frame, Handlers
-from pearl.runtime.fitting import fit_fill
+from pearl.runtime.fit_to_window import fit_fill
 from pearl.runtime.loop import Attempt, Move, Run, RunError, Steps, run_strategy
 from pearl.strategies.rebel_calls import (
     NO_TOOL,

@@ -2,8 +2,8 @@
 `fit_choice`.
 
 Passages take the place of what does not fit, as far as the policy allows; else an error says why
-the prompt does not fit (docs/context.md). `pearl.runtime.parts` plans ahead for long documents, and
-`pearl.runtime.planner_prompt` does this for planners.
+the prompt does not fit (docs/context.md). `pearl.runtime.chunking` plans ahead for long documents,
+and `pearl.runtime.planner_prompt` does this for planners.
 """
 
 from __future__ import annotations

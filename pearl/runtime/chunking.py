@@ -49,7 +49,7 @@ from pearl.retrieval.retriever import smallest_excerpt
 from pearl.retrieval.text_splitter import enough_parts
 from pearl.runtime.binding import BindError, items_of, most_items
 from pearl.runtime.context import SHARE, Context, ContextError
-from pearl.runtime.fitting import (
+from pearl.runtime.fit_to_window import (
     NOTHING,
     WRAPPED,
     Decision,
