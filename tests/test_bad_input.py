@@ -26,6 +26,8 @@ from tests.server import Serve, Server, completion, dripping, failing
 from tests.shell import BAD, GOOD, STORY, call, command, one_line
 
 ASK = "Why did Mara leave?"
+QUESTION = {"id": "a", "question": ASK, "document": "story.txt", "gold": "x"}
+"""The row of q.jsonl."""
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,8 @@ def write_files() -> None:
         "gold.jsonl": '{"id": "1", "question": "x?", "document": "story.txt", "gold": "y"}\n',
         "outputs.jsonl": '{"plan": "a = CONCAT(1)", "step_outputs": 3}\n',
         "recording.jsonl": '{"path": "step/a"}\n',
+        "q.jsonl": json.dumps(QUESTION),
+        "binary.actions": b"\x7fELF\x00",
     }
     for name, data in files.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -259,11 +263,6 @@ def test_documents_that_do_not_exist_are_all_named_without_advice_to_ask_one_of_
     ]
 
 
-def test_a_library_that_is_no_text_is_called_one():
-    Path("my.actions").write_bytes(b"\x7fELF\x00")
-    assert "binary file: give the library as UTF-8" in one_line(call("lint", "my.actions"), 1)
-
-
 @pytest.mark.parametrize(("code", "said", "args"), CASES, ids=lambda value: str(value)[:60])
 def test_one_clear_line(code: int, said: str, args: Sequence[str]):
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
@@ -289,6 +288,7 @@ UNREADABLE = [
     ("empty.txt is empty", ["fmt", "empty.txt"]),
     ("deep.jsonl:1", ["lint", "deep.jsonl"]),
     ("rows.jsonl:1", ["lint", "rows.jsonl"]),
+    ("binary file: give the library as UTF-8", ["lint", "binary.actions"]),
 ]
 
 
@@ -341,8 +341,6 @@ learn commaqa q.jsonl --from gold -o q.jsonl
 
 @pytest.mark.parametrize("line", REPLACED.split("\n")[1:-1])
 def test_what_is_read_is_never_written_over(line: str):
-    question = {"id": "a", "question": ASK, "document": "story.txt", "gold": "x"}
-    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
     Path("good.actions").write_text("FIND_REASON(CTX, X) : Find why X\n", encoding="utf-8")
     Path("linked.jsonl").symlink_to("q.jsonl")
     Path("same.jsonl").hardlink_to("q.jsonl")
@@ -354,31 +352,25 @@ def test_what_is_read_is_never_written_over(line: str):
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
 @pytest.mark.parametrize(
-    "words",
+    ("line", "ending"),
     [
-        ["plan", ASK, "-o"],
-        ["batch", "q.jsonl", "-o"],
-        ["eval", "questions", "--data", "q.jsonl", "--methods", "pearl", "-o"],
-        ["mine", "q.jsonl", "-o"],
-        ["mine", "q.jsonl", "-o", "new.actions", "--notes"],
-        ["condense", "core", "--rounds", "1", "-o"],
+        *(("plan Why? -o", ending) for ending in ("", "-shm", "-journal")),
+        ("batch q.jsonl -o", "-wal"),
+        ("eval questions --data q.jsonl --methods pearl -o", ""),
+        ("mine q.jsonl -o", ""),
+        ("mine q.jsonl -o new.actions --notes", "-shm"),
+        ("condense core --rounds 1 -o", "-journal"),
     ],
-    ids=lambda words: f"{words[0]} {words[-1]}",
 )
-def test_a_store_that_is_not_there_yet_is_not_what_is_written(
-    words: list[str], ending: str, serve: Serve
-):
+def test_a_store_that_is_not_there_yet_is_not_what_is_written(line: str, ending: str, serve: Serve):
     server = serve(failing(500))
-    question = {"id": "a", "question": ASK, "document": "story.txt", "gold": "x"}
-    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
     Path("link").symlink_to(".")
     Path("linked.db").symlink_to("new.db")
     for store in ("new.db", "link/new.db", "linked.db"):
-        done = call(*words, f"new.db{ending}", "--store", store, "--model", "m")
-        line = f"new.db{ending} belongs to the store: name another file to write."
-        assert one_line(done, 2) == line
+        done = call(*line.split(), f"new.db{ending}", "--store", store, "--model", "m")
+        told = f"new.db{ending} belongs to the store: name another file to write."
+        assert one_line(done, 2) == told
     assert not server.asked
     assert not list(Path().glob("new.*"))
 
@@ -399,14 +391,23 @@ PAGE = '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta
 def test_what_a_run_has_read_is_never_written_over(kind: str, line: str, text: str):
     # It could be one of what the command writes.
     Path("story.txt").write_text(text, encoding="utf-8")
-    question = {"id": "a", "question": ASK, "document": "story.txt", "key": "k"}
-    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    Path("q.jsonl").write_text(json.dumps({**QUESTION, "key": "k"}), encoding="utf-8")
     words = "ask story.txt Why" if kind == "ask" else "batch q.jsonl -o answers.jsonl"
     assert call(*words.split(), "--model", "offline", "--store", "s.db").code == 0
-    line = line.replace("LAST", "last" if kind == "ask" else "last/a")
     read = ["story.txt", "./story.txt"]
     read += ["q.jsonl"] if (kind, text[:6]) == ("batch", '{"key"') else []
-    for output in read:
+    refused(line.replace("LAST", "last" if kind == "ask" else "last/a"), *read)
+
+
+def test_the_questions_of_an_evaluation_are_not_written_over_by_its_report():
+    words = "eval questions --data q.jsonl --methods pearl --model offline --store s.db"
+    assert call(*words.split()).code == 0
+    refused("report last --format markdown -o", "q.jsonl", "./q.jsonl")
+
+
+def refused(line: str, *outputs: str) -> None:
+    """See that a command does not write over what a run of s.db has read."""
+    for output in outputs:
         before = Path(output).read_bytes()
         shown = call(*line.split(), output, "--store", "s.db")
         assert one_line(shown, 2) == f"{output} is what is read: name another file to write."
@@ -414,8 +415,6 @@ def test_what_a_run_has_read_is_never_written_over(kind: str, line: str, text: s
 
 
 def test_no_command_writes_over_what_is_another_kind_of_file():
-    question = {"id": "a", "question": ASK, "document": "story.txt", "gold": "x"}
-    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
     make = "generate commaqa --schema movies --questions"
     for line in (
         "ask story.txt Why? --model offline",
@@ -456,17 +455,6 @@ def test_no_command_writes_over_what_is_another_kind_of_file():
     assert call("condense", "core", "--model", "offline", "-o", "own.actions").code == 0
 
 
-def test_the_questions_of_an_evaluation_are_not_written_over_by_its_report():
-    question = {"id": "a", "question": ASK, "document": "story.txt", "gold": "x"}
-    Path("q.jsonl").write_text(json.dumps(question), encoding="utf-8")
-    words = "eval questions --data q.jsonl --methods pearl --model offline --store s.db"
-    assert call(*words.split()).code == 0
-    for name in ("q.jsonl", "./q.jsonl"):
-        shown = call("report", "last", "-o", name, "--format", "markdown", "--store", "s.db")
-        assert one_line(shown, 2) == f"{name} is what is read: name another file to write."
-    assert json.loads(Path("q.jsonl").read_text(encoding="utf-8")) == question
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -479,13 +467,13 @@ def test_the_questions_of_an_evaluation_are_not_written_over_by_its_report():
         ),
     ],
 )
-@pytest.mark.parametrize("line", ["runs", "trace last", "cache stats", "cache export"])
-def test_a_store_that_is_none_any_more(change: str, said: str, line: str):
+def test_a_store_that_is_none_any_more(change: str, said: str):
     with closing(sqlite3.connect("two.db")) as store:
         store.execute("PRAGMA writable_schema = 1")
         store.execute(change)
         store.commit()
-    assert said in one_line(call(*line.split(), "--store", "two.db"), 2)
+    for line in ("runs", "trace last", "cache stats", "cache export"):
+        assert said in one_line(call(*line.split(), "--store", "two.db"), 2)
 
 
 @pytest.mark.parametrize(
@@ -833,10 +821,7 @@ def test_a_file_that_cannot_be_read_hides_no_finding_of_the_others(tmp_path: Pat
         ["eval", "celebrities", "--data", "q.jsonl"],
     ],
 )
-def test_a_row_that_is_not_utf_8_hides_no_other(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_row_that_is_not_utf_8_hides_no_other(command: list[str]):
     Path("q.jsonl").write_bytes(b'no json\n{"id": "caf\xe9"}\n[]\n')
     result = call(*command)
     words = (":1 is not JSON", ":2 is not UTF-8 (byte 11 is 0xe9)", ":3 is no object")
@@ -852,10 +837,7 @@ def test_a_row_that_is_not_utf_8_hides_no_other(
 
 
 @pytest.mark.parametrize("command", [("learn", "commaqa"), ("eval", "commaqa", "--data")])
-def test_every_world_that_cannot_be_used_is_named(
-    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_every_world_that_cannot_be_used_is_named(command: tuple[str, ...]):
     made = call("generate", "commaqa", "--schema", "movies", "--questions", "4", "-o", "w.jsonl")
     assert made.code == 0
     rows = ["{broken", "[1]", '{"a": 1}']
@@ -868,10 +850,7 @@ def test_every_world_that_cannot_be_used_is_named(
 
 
 @pytest.mark.parametrize("text", ["# value a = 1\n1. é = X(CTX)", '[{"é": 1}]'])
-def test_what_has_no_rows_is_utf_8_as_a_whole(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_what_has_no_rows_is_utf_8_as_a_whole(text: str):
     Path("x").write_bytes(text.encode("latin-1"))
     command = ["replay", "x"] if text[0] == "#" else ["eval", "hotpotqa", "--data", "x"]
     assert "x is not UTF-8" in one_line(call(*command), 2)
