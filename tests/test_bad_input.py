@@ -352,17 +352,14 @@ def test_what_is_read_is_never_written_over(line: str):
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(
-    ("line", "ending"),
-    [
-        *(("plan Why? -o", ending) for ending in ("", "-shm", "-journal")),
-        ("batch q.jsonl -o", "-wal"),
-        ("eval questions --data q.jsonl --methods pearl -o", ""),
-        ("mine q.jsonl -o", ""),
-        ("mine q.jsonl -o new.actions --notes", "-shm"),
-        ("condense core --rounds 1 -o", "-journal"),
-    ],
-)
+@pytest.mark.parametrize(("line", "ending"), [
+    *(("plan Why? -o", ending) for ending in ("", "-shm", "-journal")),
+    ("batch q.jsonl -o", "-wal"),
+    ("eval questions --data q.jsonl --methods pearl -o", ""),
+    ("mine q.jsonl -o", ""),
+    ("mine q.jsonl -o new.actions --notes", "-shm"),
+    ("condense core --rounds 1 -o", "-journal"),
+])  # fmt: skip
 def test_a_store_that_is_not_there_yet_is_not_what_is_written(line: str, ending: str, serve: Serve):
     server = serve(failing(500))
     Path("link").symlink_to(".")
@@ -379,15 +376,12 @@ PAGE = '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta
 
 
 @pytest.mark.parametrize("kind", ["ask", "batch"])
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        ("runs show last --html", PAGE),
-        ("trace LAST -o", GOOD),
-        ("graph LAST -o", "flowchart TD\n"),
-        ("cache export last -o", '{"key": "x"}\n'),
-    ],
-)
+@pytest.mark.parametrize(("line", "text"), [
+    ("runs show last --html", PAGE),
+    ("trace LAST -o", GOOD),
+    ("graph LAST -o", "flowchart TD\n"),
+    ("cache export last -o", '{"key": "x"}\n'),
+])  # fmt: skip
 def test_what_a_run_has_read_is_never_written_over(kind: str, line: str, text: str):
     # It could be one of what the command writes.
     Path("story.txt").write_text(text, encoding="utf-8")
@@ -455,18 +449,13 @@ def test_no_command_writes_over_what_is_another_kind_of_file():
     assert call("condense", "core", "--model", "offline", "-o", "own.actions").code == 0
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ("DROP TABLE entries", "has lost its table entries"),
-        ("UPDATE pearl_version SET version_num = '0000'", "cannot be used"),
-        ("UPDATE pearl_version SET version_num = X'fffe'", "none of Pearl's"),
-        (
-            "UPDATE sqlite_master SET sql = CAST(X'435245415445fffe' AS TEXT) WHERE name = 'runs'",
-            "no store of Pearl's",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), [
+    ("DROP TABLE entries", "has lost its table entries"),
+    ("UPDATE pearl_version SET version_num = '0000'", "cannot be used"),
+    ("UPDATE pearl_version SET version_num = X'fffe'", "none of Pearl's"),
+    ("UPDATE sqlite_master SET sql = CAST(X'435245415445fffe' AS TEXT) WHERE name = 'runs'",
+     "no store of Pearl's"),
+])  # fmt: skip
 def test_a_store_that_is_none_any_more(change: str, said: str):
     with closing(sqlite3.connect("two.db")) as store:
         store.execute("PRAGMA writable_schema = 1")
@@ -512,20 +501,17 @@ def test_a_very_long_question_is_only_a_question():
     assert result.code == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[tool.pearl]\nselect = 3\n", 'select in [tool.pearl] is a list of texts, as ["PRL4"].'),
-        ('[tool.pearl]\nlibrary = "my.actions"\n', 'a list of texts, as ["my.actions"].'),
-        ("[tool.pearl]\nlibrary = 3\n", 'a list of texts, as ["quality"].'),
-        ("[tool.pearl]\nnosuch = []\nnone = []\n", "no setting nosuch or none"),
-        ("not toml", "pyproject.toml"),
-        ("tool = 3\n[tool.pearl]\n", "pyproject.toml"),
-        ("[tool]\npearl = 3\n", "[tool.pearl]"),
-        ('[tool.pearl]\nselect = ["NO1"]\n', "NO1"),
-        ('[tool.pearl]\nlibrary = ["gone.actions"]\n', "gone.actions"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("[tool.pearl]\nselect = 3\n", 'select in [tool.pearl] is a list of texts, as ["PRL4"].'),
+    ('[tool.pearl]\nlibrary = "my.actions"\n', 'a list of texts, as ["my.actions"].'),
+    ("[tool.pearl]\nlibrary = 3\n", 'a list of texts, as ["quality"].'),
+    ("[tool.pearl]\nnosuch = []\nnone = []\n", "no setting nosuch or none"),
+    ("not toml", "pyproject.toml"),
+    ("tool = 3\n[tool.pearl]\n", "pyproject.toml"),
+    ("[tool]\npearl = 3\n", "[tool.pearl]"),
+    ('[tool.pearl]\nselect = ["NO1"]\n', "NO1"),
+    ('[tool.pearl]\nlibrary = ["gone.actions"]\n', "gone.actions"),
+])  # fmt: skip
 def test_a_wrong_project_file(text: str, said: str):
     Path("pyproject.toml").write_text(text, encoding="utf-8")
     assert said in one_line(call("lint", "good.plan"), 2)
@@ -716,24 +702,21 @@ CAPABILITIES = "-dac_override,-dac_read_search"
 
 
 @pytest.mark.skipif(SUPERUSER and not shutil.which("setpriv"), reason="needs setpriv")
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("lint good.plan", "good.plan cannot be read (Permission denied)"),
-        ("lint shut/in.plan", "shut/in.plan cannot be read (Permission denied)"),
-        ("lint shut", "shut cannot be read (Permission denied): change its permissions, or name"),
-        ("lint above", "above/shut cannot be read (Permission denied)"),
-        ("review above", "above/shut cannot be read (Permission denied)"),
-        ("ask shut Why?", "shut cannot be read (Permission denied)"),
-        ("ask above Why?", "above/shut cannot be read (Permission denied)"),
-        ("ask listed Why?", "listed/a.txt cannot be read (Permission denied)"),
-        ("index above -o new.index", "above/shut cannot be read (Permission denied)"),
-        ("runs --store shut/s.db", "shut/s.db cannot be used (Permission denied): check its path"),
-        ("plan Why? -o folder/x.plan", "cannot be written"),
-        ("plan Why? --store folder/s.db", "cannot be written"),
-        ("plan Why? -o good.plan", "cannot be written"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ("lint good.plan", "good.plan cannot be read (Permission denied)"),
+    ("lint shut/in.plan", "shut/in.plan cannot be read (Permission denied)"),
+    ("lint shut", "shut cannot be read (Permission denied): change its permissions, or name"),
+    ("lint above", "above/shut cannot be read (Permission denied)"),
+    ("review above", "above/shut cannot be read (Permission denied)"),
+    ("ask shut Why?", "shut cannot be read (Permission denied)"),
+    ("ask above Why?", "above/shut cannot be read (Permission denied)"),
+    ("ask listed Why?", "listed/a.txt cannot be read (Permission denied)"),
+    ("index above -o new.index", "above/shut cannot be read (Permission denied)"),
+    ("runs --store shut/s.db", "shut/s.db cannot be used (Permission denied): check its path"),
+    ("plan Why? -o folder/x.plan", "cannot be written"),
+    ("plan Why? --store folder/s.db", "cannot be written"),
+    ("plan Why? -o good.plan", "cannot be written"),
+])  # fmt: skip
 def test_files_and_folders_that_are_shut(words: str, said: str):
     Path("good.plan").chmod(0)
     Path("folder").chmod(0o500)
@@ -807,20 +790,17 @@ def test_a_file_that_cannot_be_read_hides_no_finding_of_the_others(tmp_path: Pat
         assert words in done.err
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["batch", "q.jsonl", "-o", "a.jsonl"],
-        ["estimate", "q.jsonl"],
-        ["mine", "q.jsonl", "-o", "a.actions"],
-        ["refine", "q.jsonl", "-o", "a"],
-        ["eval", "questions", "--data", "q.jsonl"],
-        ["eval", "quality", "--data", "q.jsonl"],
-        ["eval", "hotpotqa", "--data", "q.jsonl"],
-        ["eval", "gsm8k", "--data", "q.jsonl"],
-        ["eval", "celebrities", "--data", "q.jsonl"],
-    ],
-)
+@pytest.mark.parametrize("command", [
+    ["batch", "q.jsonl", "-o", "a.jsonl"],
+    ["estimate", "q.jsonl"],
+    ["mine", "q.jsonl", "-o", "a.actions"],
+    ["refine", "q.jsonl", "-o", "a"],
+    ["eval", "questions", "--data", "q.jsonl"],
+    ["eval", "quality", "--data", "q.jsonl"],
+    ["eval", "hotpotqa", "--data", "q.jsonl"],
+    ["eval", "gsm8k", "--data", "q.jsonl"],
+    ["eval", "celebrities", "--data", "q.jsonl"],
+])  # fmt: skip
 def test_a_row_that_is_not_utf_8_hides_no_other(command: list[str]):
     Path("q.jsonl").write_bytes(b'no json\n{"id": "caf\xe9"}\n[]\n')
     result = call(*command)

@@ -449,13 +449,10 @@ def test_a_dead_endpoint_that_is_first_asked_for_a_form_stops_a_batch(
 PAGE = sending("<html>Sign in</html>", "text/html")
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        lambda at: failing(400, f"Invalid model name passed in model=x (request id: 20260101{at})"),
-        lambda _: PAGE,
-    ],
-)
+@pytest.mark.parametrize("said", [
+    lambda at: failing(400, f"Invalid model name passed in model=x (request id: 20260101{at})"),
+    lambda _: PAGE,
+])  # fmt: skip
 @pytest.mark.parametrize("planned", [True, False])
 def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
     serve: Any, monkeypatch: pytest.MonkeyPatch, said: Any, planned: bool
@@ -476,15 +473,12 @@ def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
     assert {row["status"] for row in answers().values()} == {"answered"}
 
 
-@pytest.mark.parametrize(
-    ("no", "tries"),
-    [
-        (failing(404, "The model some-model does not exist"), 1),
-        (failing(400, "foo/bar is not a valid model ID"), 1),
-        (PAGE, 3),
-        ("", 3),
-    ],
-)
+@pytest.mark.parametrize(("no", "tries"), [
+    (failing(404, "The model some-model does not exist"), 1),
+    (failing(400, "foo/bar is not a valid model ID"), 1),
+    (PAGE, 3),
+    ("", 3),
+])  # fmt: skip
 def test_an_endpoint_that_goes_bad_while_a_batch_runs_stops_it(
     serve: Any, monkeypatch: pytest.MonkeyPatch, no: Any, tries: int
 ):
@@ -981,19 +975,16 @@ def test_an_estimate_takes_off_what_is_kept(serve: Any):
     assert estimated() == [0, 4, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "commands"),
-    [
-        ("", "tools.toml does not exist", ("batch", "estimate")),
-        ('[sums]\nkind = "calculater"\n', "calculator", ("batch", "estimate")),
-        (
-            '[w]\nabout = "Weather."\nendpoint = "https://x.test/"\n'
-            'headers = {Authorization = "${NOT_SET}"}\n',
-            "NOT_SET is not set",
-            ("batch",),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "said", "commands"), [
+    ("", "tools.toml does not exist", ("batch", "estimate")),
+    ('[sums]\nkind = "calculater"\n', "calculator", ("batch", "estimate")),
+    (
+        '[w]\nabout = "Weather."\nendpoint = "https://x.test/"\n'
+        'headers = {Authorization = "${NOT_SET}"}\n',
+        "NOT_SET is not set",
+        ("batch",),
+    ),
+])  # fmt: skip
 def test_tools_that_cannot_be_used_are_refused_before_a_run(
     text: str, said: str, commands: tuple[str, ...], serve: Any
 ):
@@ -1037,16 +1028,13 @@ def test_how_deep_a_strategy_goes_is_an_option_of_ask_and_batch(serve: Any):
 FINISHED = json.dumps({"thought": "It says so.", "action": "Finish", "input": "At noon."})
 
 
-@pytest.mark.parametrize(
-    ("strategy", "most", "reply"),
-    [
-        ("decomp", 500, "nothing"),
-        ("fsm1", 40, "nothing"),
-        ("fsm2", 40, "nothing"),
-        ("rebel", 80, "nothing"),
-        ("react", 96, FINISHED),
-    ],
-)
+@pytest.mark.parametrize(("strategy", "most", "reply"), [
+    ("decomp", 500, "nothing"),
+    ("fsm1", 40, "nothing"),
+    ("fsm2", 40, "nothing"),
+    ("rebel", 80, "nothing"),
+    ("react", 96, FINISHED),
+])  # fmt: skip
 def test_an_estimate_bounds_a_strategy_that_asks_as_it_finds(
     serve: Any, strategy: str, most: int, reply: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -1093,54 +1081,49 @@ def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gol
     assert parse_question(row | {"gold": gold}, "q.jsonl:1").gold == right
 
 
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"question": None}, "neither a question nor a plan"),
-        ({"id": None}, "has no id"),
-        ({"id": True}, "its id is to be a text or a whole number."),
-        ({"id": 1.0}, "its id is to be a text or a whole number."),
-        ({"id": "a\nb"}, "its id holds characters that cannot be printed: write it without them."),
-        ({"id": "\ud800"}, "its id holds characters that cannot be printed"),
-        ({"document": None}, "has no document"),
-        ({"document": 3}, ": document is to be a path, or the text itself."),
-        ({"document": {"text": 5}}, ": document is to be a path, or the text itself."),
-        ({"document": {"text": ""}}, "q.jsonl:2: the document's text is empty: give one with"),
-        ({"document": ["story.txt"]}, 'the text itself, and several as "documents".'),
-        ({"document": "../x.txt"}, "../x.txt is not in"),
-        ({"document": "/etc/hostname"}, "/etc/hostname is not in"),
-        ({"document": "../gone.txt"}, ": name the folder that holds it with --documents."),
-        (
-            {"document": "Lime does no harm."},
-            "Lime does no harm. does not exist: check the path of the document. "
-            'Name the folder that holds it with --documents, or give a text itself as {"text": …}.',
-        ),
-        ({"question": 3}, "question is to be a text"),
-        ({"options": "y"}, "list of texts"),
-        ({"options": ["y"]}, "2 to 26"),
-        (
-            {"options": ["y", "n"], "gold": "maybe"},
-            "letter and no option's text: maybe. Give the letter",
-        ),
-        ({"options": ["y", "n"], "gold": "maybe"}, "of the right option, A to B, or its text."),
-        ({"options": ["CO", "Co"], "gold": "co"}, "no option's text: co. Give the letter"),
-        ({"options": ["y", "A"], "gold": "a."}, "no option's text: a. Give the letter"),
-        ({"options": ["!", "…"], "gold": "?"}, "no option's text: ?. Give the letter"),
-        *(
-            ({"options": texts, "gold": gold}, f"{gold} is one option's letter and another's text")
-            for texts, gold in (
-                (["B", "A"], "A"),
-                (["b", "a"], "A"),
-                (["b", "A."], "a"),
-                (["B.", "A"], "b"),
-                (["b", "A", "a"], "A"),
-            )
-        ),
-        ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
-        ({"gold": ["y", ["n"]]}, "or a list of such of which each is right"),
-        ({"options": ["y", "n"], "gold": ["y", "n"]}, "gold has several of the options"),
-    ],
-)
+@pytest.mark.parametrize(("row", "said"), [
+    ({"question": None}, "neither a question nor a plan"),
+    ({"id": None}, "has no id"),
+    ({"id": True}, "its id is to be a text or a whole number."),
+    ({"id": 1.0}, "its id is to be a text or a whole number."),
+    ({"id": "a\nb"}, "its id holds characters that cannot be printed: write it without them."),
+    ({"id": "\ud800"}, "its id holds characters that cannot be printed"),
+    ({"document": None}, "has no document"),
+    ({"document": 3}, ": document is to be a path, or the text itself."),
+    ({"document": {"text": 5}}, ": document is to be a path, or the text itself."),
+    ({"document": {"text": ""}}, "q.jsonl:2: the document's text is empty: give one with"),
+    ({"document": ["story.txt"]}, 'the text itself, and several as "documents".'),
+    ({"document": "../x.txt"}, "../x.txt is not in"),
+    ({"document": "/etc/hostname"}, "/etc/hostname is not in"),
+    ({"document": "../gone.txt"}, ": name the folder that holds it with --documents."),
+    (
+        {"document": "Lime does no harm."},
+        "Lime does no harm. does not exist: check the path of the document. "
+        'Name the folder that holds it with --documents, or give a text itself as {"text": …}.',
+    ),
+    ({"question": 3}, "question is to be a text"),
+    ({"options": "y"}, "list of texts"),
+    ({"options": ["y"]}, "2 to 26"),
+    ({"options": ["y", "n"], "gold": "maybe"},
+     "letter and no option's text: maybe. Give the letter"),
+    ({"options": ["y", "n"], "gold": "maybe"}, "of the right option, A to B, or its text."),
+    ({"options": ["CO", "Co"], "gold": "co"}, "no option's text: co. Give the letter"),
+    ({"options": ["y", "A"], "gold": "a."}, "no option's text: a. Give the letter"),
+    ({"options": ["!", "…"], "gold": "?"}, "no option's text: ?. Give the letter"),
+    *(
+        ({"options": texts, "gold": gold}, f"{gold} is one option's letter and another's text")
+        for texts, gold in (
+            (["B", "A"], "A"),
+            (["b", "a"], "A"),
+            (["b", "A."], "a"),
+            (["B.", "A"], "b"),
+            (["b", "A", "a"], "A"),
+        )
+    ),
+    ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
+    ({"gold": ["y", ["n"]]}, "or a list of such of which each is right"),
+    ({"options": ["y", "n"], "gold": ["y", "n"]}, "gold has several of the options"),
+])  # fmt: skip
 def test_a_wrong_row_is_told_before_anything_is_sent(serve: Any, row: dict[str, Any], said: str):
     server = serve(saying("Yes."))
     whole = {"id": "a", "question": "x", "document": "story.txt"} | row
@@ -1152,18 +1135,15 @@ def test_a_wrong_row_is_told_before_anything_is_sent(serve: Any, row: dict[str, 
     assert not Path("a.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("key", "typed", "value", "needed"),
-    [
-        ("question", "qestion", "Why?", True),
-        ("id", "Id", "b", True),
-        ("document", "documnt", "story.txt", True),
-        ("documents", "docments", ["story.txt"], True),
-        ("options", "optons", ["y", "n"], False),
-        ("gold", "glod", "y", False),
-        ("plan", "plna", PLAN.format(about="x"), False),
-    ],
-)
+@pytest.mark.parametrize(("key", "typed", "value", "needed"), [
+    ("question", "qestion", "Why?", True),
+    ("id", "Id", "b", True),
+    ("document", "documnt", "story.txt", True),
+    ("documents", "docments", ["story.txt"], True),
+    ("options", "optons", ["y", "n"], False),
+    ("gold", "glod", "y", False),
+    ("plan", "plna", PLAN.format(about="x"), False),
+])  # fmt: skip
 def test_a_key_that_is_mistyped_is_named_with_the_one_that_is_close(
     serve: Any, key: str, typed: str, value: Any, needed: bool
 ):
@@ -1392,14 +1372,11 @@ def test_an_answer_that_names_no_option_or_tells_of_nothing_is_no_right_one():
     assert "bears out no option, and none is nearer" in page_of("last/a")
 
 
-@pytest.mark.parametrize(
-    ("method", "option", "mark"),
-    [
-        ("pearl", "Ulm", "no evidence, no option"),
-        ("pearl", "nine years of Mara", "picked by words"),
-        ("mcq", "nine years of Mara", "picked by words"),
-    ],
-)
+@pytest.mark.parametrize(("method", "option", "mark"), [
+    ("pearl", "Ulm", "no evidence, no option"),
+    ("pearl", "nine years of Mara", "picked by words"),
+    ("mcq", "nine years of Mara", "picked by words"),
+])  # fmt: skip
 def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
     method: str, option: str, mark: str
 ):

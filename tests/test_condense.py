@@ -107,16 +107,13 @@ class TestMetadata:
         file.write_text(print_library([self.ACTION]))
         assert call("fmt", "--check", file).code == 0
 
-    @pytest.mark.parametrize(
-        "line",
-        [
-            "replaces: FIND_A(CTX)",
-            "replaces: FIND_A(CTX) = ",
-            "replaces: FIND_A(CTX) = (CTX, x",
-            "replaces: FIND_A(CTX, X Y) = (CTX, X)",
-            'provenance: 1, "a',
-        ],
-    )
+    @pytest.mark.parametrize("line", [
+        "replaces: FIND_A(CTX)",
+        "replaces: FIND_A(CTX) = ",
+        "replaces: FIND_A(CTX) = (CTX, x",
+        "replaces: FIND_A(CTX, X Y) = (CTX, X)",
+        'provenance: 1, "a',
+    ])  # fmt: skip
     def test_what_cannot_be_read_is_named_and_costs_no_action(self, line: str) -> None:
         text = f"A(CTX) : Find a\n  {line}\nB(CTX) : Find b\n"
         parsed = parse_library(text)
@@ -537,16 +534,13 @@ class TestRounds:
         assert result.json["run"]
 
 
-@pytest.mark.parametrize(
-    ("reply", "names"),
-    [
-        ("A_B(CTX, X) : Find X (replaces C_D, E_F(CTX, X))", ["C_D", "E_F"]),
-        ("1. A_B(CTX, X) : Find X\n   Replaces:\n   - C_D\n   - `E_F(CTX, X)`\n", ["C_D", "E_F"]),
-        ("A_B(CTX, X) : Find X\n**Replaces**: C_D; E_F.", ["C_D", "E_F"]),
-        ("A_B(CTX, X) : Find X\n  replaces: none", []),
-        ("A_B(CTX, X) : Find X\n   over lines\n  aliases: C_D", ["C_D"]),
-    ],
-)
+@pytest.mark.parametrize(("reply", "names"), [
+    ("A_B(CTX, X) : Find X (replaces C_D, E_F(CTX, X))", ["C_D", "E_F"]),
+    ("1. A_B(CTX, X) : Find X\n   Replaces:\n   - C_D\n   - `E_F(CTX, X)`\n", ["C_D", "E_F"]),
+    ("A_B(CTX, X) : Find X\n**Replaces**: C_D; E_F.", ["C_D", "E_F"]),
+    ("A_B(CTX, X) : Find X\n  replaces: none", []),
+    ("A_B(CTX, X) : Find X\n   over lines\n  aliases: C_D", ["C_D"]),
+])  # fmt: skip
 def test_forms_that_models_write(reply: str, names: list[str]) -> None:
     (proposed,) = read_reply(reply).proposed
     assert proposed.action.name == "A_B"
@@ -610,16 +604,13 @@ class TestReview:
         call("condense", "f.actions", "--accept", "s.actions.review", "-o", "t.actions")
         assert set(parse_library(Path("t.actions").read_text()).actions) == set(actions(FOUR))
 
-    @pytest.mark.parametrize(
-        ("line", "said"),
-        [
-            ("maybe FIND_MOTIVE(CTX, X) = FIND_REASON(CTX, X)", "neither accept nor reject"),
-            ("accept FIND_MOTIVE", "change only its first word"),
-            ("accept FIND_BOATS(CTX) = FIND_GIST(CTX)", "which the library does not have"),
-            ("accept FIND_MOTIVE(CTX, X) = FIND_BOATS(CTX, X)", "no line with new for"),
-            ("new FIND(", "is no action"),
-        ],
-    )
+    @pytest.mark.parametrize(("line", "said"), [
+        ("maybe FIND_MOTIVE(CTX, X) = FIND_REASON(CTX, X)", "neither accept nor reject"),
+        ("accept FIND_MOTIVE", "change only its first word"),
+        ("accept FIND_BOATS(CTX) = FIND_GIST(CTX)", "which the library does not have"),
+        ("accept FIND_MOTIVE(CTX, X) = FIND_BOATS(CTX, X)", "no line with new for"),
+        ("new FIND(", "is no action"),
+    ])  # fmt: skip
     def test_a_line_that_was_spoilt_is_named(self, line: str, said: str) -> None:
         Path("r.review").write_text(f"{line}\n")
         result = call("condense", "f.actions", "--accept", "r.review", "-o", "t.actions")

@@ -284,13 +284,10 @@ def test_a_document_that_is_given_for_a_text_and_does_not_fit_is_told_before_a_c
     assert finished.outputs == ("b",)
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        'a = FIND_EVENT("CTX.short", "x") : s\nb = FIND_EVENT("CTX.long", "x") : l\nreturn a, b',
-        'docs = DOCUMENTS(CTX) : all\na = FIND_EVENT(each docs, "x") : each',
-    ],
-)
+@pytest.mark.parametrize("plan", [
+    'a = FIND_EVENT("CTX.short", "x") : s\nb = FIND_EVENT("CTX.long", "x") : l\nreturn a, b',
+    'docs = DOCUMENTS(CTX) : all\na = FIND_EVENT(each docs, "x") : each',
+])  # fmt: skip
 def test_one_of_several_documents_that_does_not_fit_is_told_before_a_call(plan: str):
     Path("long.txt").write_text(story().text)
     Path("short.txt").write_text("A short one.")
@@ -935,15 +932,11 @@ def test_where_nothing_bears_on_the_step_its_opening_is_read_and_that_is_said():
     assert chosen.text.startswith("Rain fell on street 0")
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("слово дело " * 3000 + "Маяк стоит на скале. " + "слово дело " * 3000, "Маяк"),
-        ("雨が降る。" * 3000 + "灯台は島にある。" + "雨が降る。" * 3000, "灯台"),
-        ("Der Regen fiel. " * 2000 + "Groß war der Kühlraum. " + "Es fiel. " * 2000, "Kühlraum"),
-    ],
-    ids=["Russian", "Japanese", "German"],
-)
+@pytest.mark.parametrize(("text", "word"), [
+    ("слово дело " * 3000 + "Маяк стоит на скале. " + "слово дело " * 3000, "Маяк"),
+    ("雨が降る。" * 3000 + "灯台は島にある。" + "雨が降る。" * 3000, "灯台"),
+    ("Der Regen fiel. " * 2000 + "Groß war der Kühlraum. " + "Es fiel. " * 2000, "Kühlraum"),
+], ids=["Russian", "Japanese", "German"])  # fmt: skip
 def test_passages_are_found_in_other_languages(text: str, word: str):
     call = ExecuteStep(
         Source("d", text),
@@ -1012,16 +1005,13 @@ def cut(reply: str) -> Scripted:
     return Scripted(defaultdict(lambda: "A quay.", {"step/a[0]": begun, "step/a": begun}))
 
 
-@pytest.mark.parametrize(
-    ("reply", "kept"),
-    [
-        ("A boat.\nA shed.\nA cra", "A boat.\nA shed."),
-        ("A boat.\nA shed.\n", "A boat.\nA shed."),
-        ("A boat. It cost 3.5 mill", "A boat."),
-        ("A boat of Mr. Orde of the", ""),
-        ("The rent is 148,0", ""),
-    ],
-)
+@pytest.mark.parametrize(("reply", "kept"), [
+    ("A boat.\nA shed.\nA cra", "A boat.\nA shed."),
+    ("A boat.\nA shed.\n", "A boat.\nA shed."),
+    ("A boat. It cost 3.5 mill", "A boat."),
+    ("A boat of Mr. Orde of the", ""),
+    ("The rent is 148,0", ""),
+])  # fmt: skip
 def test_a_cut_reply_about_a_part_is_taken_as_far_as_it_goes(reply: str, kept: str):
     plan = '1. l = PARTS(CTX, 2)\n2. a = FIND_EVENT(each l, "what is sold")\nreturn a\n'
     too_short = pytest.raises(RunError, match="stopped at its token limit")

@@ -93,18 +93,14 @@ def test_a_text_that_is_known_is_not_checked_again_unless_its_library_or_the_rul
     assert len(checked) == ROWS
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        lambda file: file.write_bytes(b"no database" * 1000),
-        lambda file: file.write_bytes(file.read_bytes()[:5000]),
-        lambda file: (file.unlink(), file.mkdir()),
-        lambda file: sqlite3.connect(file, isolation_level=None).execute(
-            "UPDATE found SET found = '[[1, 2'"
-        ),
-    ],
-    ids=["no database", "cut", "a folder", "no findings"],
-)
+@pytest.mark.parametrize("harm", [
+    lambda file: file.write_bytes(b"no database" * 1000),
+    lambda file: file.write_bytes(file.read_bytes()[:5000]),
+    lambda file: (file.unlink(), file.mkdir()),
+    lambda file: sqlite3.connect(file, isolation_level=None).execute(
+        "UPDATE found SET found = '[[1, 2'"
+    ),
+], ids=["no database", "cut", "a folder", "no findings"])  # fmt: skip
 @pytest.mark.usefixtures("alone", "many")
 def test_a_damaged_cache_changes_nothing(harm):
     cold = call("lint", "many.jsonl")

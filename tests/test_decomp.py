@@ -83,18 +83,15 @@ def test_several_outputs_may_be_the_answer():
     assert finished.text == "x\n\ny"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "code"),
-    [
-        ("a = FIND_NOTHING(x)", "PRL201"),
-        ("b = COUNT(gone)", "PRL202"),
-        ('b = SPLIT("x"', "PRL1"),
-        ('c = SPLIT("x,y", ",")', "PRL403"),
-        ("return gone", "PRL"),
-        ("", "PRL"),
-        ("I do not know.", "PRL"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "code"), [
+    ("a = FIND_NOTHING(x)", "PRL201"),
+    ("b = COUNT(gone)", "PRL202"),
+    ('b = SPLIT("x"', "PRL1"),
+    ('c = SPLIT("x,y", ",")', "PRL403"),
+    ("return gone", "PRL"),
+    ("", "PRL"),
+    ("I do not know.", "PRL"),
+])  # fmt: skip
 def test_a_wrong_step_is_corrected_with_what_is_wrong_with_it(wrong: str, code: str):
     finished, model, journal = run(
         'a = SPLIT("x,y", ",")', wrong or " ", "b = COUNT(a)", "return b"
@@ -116,16 +113,13 @@ def test_a_wrong_step_is_corrected_with_what_is_wrong_with_it(wrong: str, code: 
     assert any(one.startswith(code) for one in rejected[0])
 
 
-@pytest.mark.parametrize(
-    ("replies", "words", "asked"),
-    [
-        (["a = NOTHING(x)"], "Step 1 was rejected 4 times", 4),
-        (['a = SPLIT("x', 'a = SPLIT("y'], "Step 1 was rejected 4 times", 4),
-        (['a = SPLIT("x", ",")', 'b = SPLIT("x", ",")'], "Step 2 was rejected 4 times", 5),
-        (["I cannot say."], "Step 1 was rejected 3 times: There is no step. Name a more", 3),
-        ([f'a{at} = SPLIT("{at}", ",")' for at in range(40)], "has 24 steps and no answer", 24),
-    ],
-)
+@pytest.mark.parametrize(("replies", "words", "asked"), [
+    (["a = NOTHING(x)"], "Step 1 was rejected 4 times", 4),
+    (['a = SPLIT("x', 'a = SPLIT("y'], "Step 1 was rejected 4 times", 4),
+    (['a = SPLIT("x", ",")', 'b = SPLIT("x", ",")'], "Step 2 was rejected 4 times", 5),
+    (["I cannot say."], "Step 1 was rejected 3 times: There is no step. Name a more", 3),
+    ([f'a{at} = SPLIT("{at}", ",")' for at in range(40)], "has 24 steps and no answer", 24),
+])  # fmt: skip
 def test_a_decomposer_that_never_learns_or_returns_is_given_up(
     replies: list[str], words: str, asked: int
 ):

@@ -268,18 +268,15 @@ def test_rolled_out_chain_of_thought_is_one_call():
         assert chain(plan, library) in prompt
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("A.\nThe answer is 17.", "17"),
-        ('So the answer is: ["A", "B c"].\n> a quote', "A\nB c"),
-        ("The answer is 3. No, the answer is 4.", "4"),
-        ('The answer is "Ulm".', "Ulm"),
-        ("The answer is [broken", "[broken"),
-        ("Nothing was said.", "Nothing was said."),
-        ("The answer is .", "The answer is ."),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("A.\nThe answer is 17.", "17"),
+    ('So the answer is: ["A", "B c"].\n> a quote', "A\nB c"),
+    ("The answer is 3. No, the answer is 4.", "4"),
+    ('The answer is "Ulm".', "Ulm"),
+    ("The answer is [broken", "[broken"),
+    ("Nothing was said.", "Nothing was said."),
+    ("The answer is .", "The answer is ."),
+])  # fmt: skip
 def test_what_a_chain_of_thought_says_its_answer_is(text: str, said: str):
     assert conclusion(text) == said
 
@@ -598,17 +595,11 @@ def test_two_settings_are_two_runs_that_stand_side_by_side():
     assert call(*asked, "--json").json["run"] == first["run"]
 
 
-@pytest.mark.parametrize(
-    ("methods", "words"),
-    [
-        ("tmn", "tmn needs what was learned: name it with --learned FILE."),
-        ("tmn-model", "finds no agents to ask question a: take the data set commaqa."),
-        (
-            "rebel",
-            "rebel has no document to search: name --tools FILE, --tools none or --index DIR.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("methods", "words"), [
+    ("tmn", "tmn needs what was learned: name it with --learned FILE."),
+    ("tmn-model", "finds no agents to ask question a: take the data set commaqa."),
+    ("rebel", "rebel has no document to search: name --tools FILE, --tools none or --index DIR."),
+])  # fmt: skip
 def test_a_method_that_cannot_begin_says_so_before_anything_is_asked(methods: str, words: str):
     data, model = write_rows("letters.json", LETTERS_FILE), recorded(LETTERS_ASKED, "letters")
     done = call("eval", "letters", "--data", data, "--methods", methods, "--model", model)
@@ -651,17 +642,13 @@ def bomb(action: str, steps: int) -> str:
     return "\n".join(line.replace("@", f"a{at - 1}") for at, line in enumerate(lines))
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        bomb(f"CONCAT({', '.join(['@'] * 10)})", 11),
-        bomb(f'CONCAT("{"{@}" * 10}")', 11),
-        bomb(f"HALVES([{', '.join(['@'] * 10)}])", 11),
-        bomb("HALVES([@])", 60),
-        'a = PARTS(CTX, 9999)\nb = CONCAT(a, a)\nc = SPLIT(b, "")\nd = JOIN(c, b)',
-    ],
-    ids=["texts", "templates", "lists", "depth", "join"],
-)
+@pytest.mark.parametrize("plan", [
+    bomb(f"CONCAT({', '.join(['@'] * 10)})", 11),
+    bomb(f'CONCAT("{"{@}" * 10}")', 11),
+    bomb(f"HALVES([{', '.join(['@'] * 10)}])", 11),
+    bomb("HALVES([@])", 60),
+    'a = PARTS(CTX, 9999)\nb = CONCAT(a, a)\nc = SPLIT(b, "")\nd = JOIN(c, b)',
+], ids=["texts", "templates", "lists", "depth", "join"])  # fmt: skip
 def test_a_plan_bomb_fails_before_it_takes_the_memory(plan: str, monkeypatch: pytest.MonkeyPatch):
     if "HALVES" in plan or "SPLIT" in plan:
         # Long lists take their time, up to where outputs are too long.

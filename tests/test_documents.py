@@ -254,39 +254,24 @@ def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(
         assert columns.endswith(f"{last}{between}{below}\n\n\f")
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "told"),
-    [
-        ("scan.pdf", pdf_of([[], []]), "scan.pdf has no text, only pictures: have their text"),
-        ("cut.pdf", pdf_of([["x"]])[:90], "error)): save it anew, or as text."),
-        ("locked.pdf", LOCKED, "locked.pdf has a password: save it without one."),
-        (
-            "lost.epub",
-            packed({"META-INF/container.xml": "<rootfile full-path='my password'/>"}),
-            "lost.epub cannot be read as an EPUB (\"There is no item named 'my password' in the",
-        ),
-        ("a.xlsx", packed({"xl/workbook.xml": ""}), "a.xlsx is a spreadsheet, and no text: save"),
-        ("a.ods", packed({"opendocument.spreadsheet": ""}), "as CSV, in UTF-8, first."),
-        ("cut.docx", WORD[:-99], "cut.docx cannot be read as a Word file (it is damaged): save it"),
-        (
-            "half.docx",
-            WORD[:30],
-            "half.docx cannot be read as a Word file (it is damaged): save it",
-        ),
-        ("odd.epub", WORD[:30], "odd.epub cannot be read as an EPUB (it is damaged): save it"),
-        ("laughs.docx", docx_of("&a7;", before=DOCTYPE), "laughs.docx cannot be read as a Word"),
-        ("file.docx", docx_of(paragraph("&file;"), before=DOCTYPE), "file.docx "),
-        ("deep.html", b"<html>" + b"<b>" * 9_000, "deep.html cannot be read as a page of HTML"),
-        (
-            "bare.epub",
-            packed({"META-INF/container.xml": ""}),
-            "bare.epub cannot be read as an EPUB",
-        ),
-        ("no.html", b"<html><p>caf\xe9", "no.html cannot be read as a page of HTML ('utf-8' codec"),
-        ("plain.txt", b"caf\xe9", "iconv -f WINDOWS-1252 -t UTF-8"),
-    ],
-    ids=lambda one: one if isinstance(one, str) and "." in one[:9] else "",
-)
+@pytest.mark.parametrize(("name", "data", "told"), [
+    ("scan.pdf", pdf_of([[], []]), "scan.pdf has no text, only pictures: have their text"),
+    ("cut.pdf", pdf_of([["x"]])[:90], "error)): save it anew, or as text."),
+    ("locked.pdf", LOCKED, "locked.pdf has a password: save it without one."),
+    ("lost.epub", packed({"META-INF/container.xml": "<rootfile full-path='my password'/>"}),
+     "lost.epub cannot be read as an EPUB (\"There is no item named 'my password' in the"),
+    ("a.xlsx", packed({"xl/workbook.xml": ""}), "a.xlsx is a spreadsheet, and no text: save"),
+    ("a.ods", packed({"opendocument.spreadsheet": ""}), "as CSV, in UTF-8, first."),
+    ("cut.docx", WORD[:-99], "cut.docx cannot be read as a Word file (it is damaged): save it"),
+    ("half.docx", WORD[:30], "half.docx cannot be read as a Word file (it is damaged): save it"),
+    ("odd.epub", WORD[:30], "odd.epub cannot be read as an EPUB (it is damaged): save it"),
+    ("laughs.docx", docx_of("&a7;", before=DOCTYPE), "laughs.docx cannot be read as a Word"),
+    ("file.docx", docx_of(paragraph("&file;"), before=DOCTYPE), "file.docx "),
+    ("deep.html", b"<html>" + b"<b>" * 9_000, "deep.html cannot be read as a page of HTML"),
+    ("bare.epub", packed({"META-INF/container.xml": ""}), "bare.epub cannot be read as an EPUB"),
+    ("no.html", b"<html><p>caf\xe9", "no.html cannot be read as a page of HTML ('utf-8' codec"),
+    ("plain.txt", b"caf\xe9", "iconv -f WINDOWS-1252 -t UTF-8"),
+], ids=lambda one: one if isinstance(one, str) and "." in one[:9] else "")  # fmt: skip
 def test_what_cannot_be_read_is_said_in_a_line(name: str, data: bytes, told: str):
     Path("secret.txt").write_text("the secret", encoding="utf-8")
     Path(name).write_bytes(data)
@@ -440,14 +425,10 @@ def test_no_file_is_read_for_longer_or_larger_than_the_limits(monkeypatch: pytes
             convert(WORD)
 
 
-@pytest.mark.parametrize(
-    "work",
-    [
-        lambda: pearl.ask("long.docx", QUESTION, model="offline"),
-        lambda: pearl.Pearl(model="offline").batch("q.jsonl"),
-    ],
-    ids=("ask", "batch"),
-)
+@pytest.mark.parametrize("work", [
+    lambda: pearl.ask("long.docx", QUESTION, model="offline"),
+    lambda: pearl.Pearl(model="offline").batch("q.jsonl"),
+], ids=("ask", "batch"))  # fmt: skip
 @pytest.mark.usefixtures("cache")
 def test_what_else_runs_goes_on_while_a_document_is_converted_which_ends_with_the_call(
     work: Callable[[], Awaitable[Any]],
@@ -607,16 +588,12 @@ def test_evidence_of_several_documents_says_which(
     in_chromium(look)
 
 
-@pytest.mark.parametrize(
-    ("row", "told"),
-    [
-        ({"documents": "a.txt"}, "documents is to be a list of paths"),
-        ({"documents": ["a.txt"], "document": "a.txt"}, "has a document and documents"),
-        ({"documents": ["a.txt", "../b.txt"]}, "b.txt is not in"),
-        ({"documents": ["a.txt", "c.txt"]}, "c.txt does not exist"),
-    ],
-    ids=("text", "both", "outside", "missing"),
-)
+@pytest.mark.parametrize(("row", "told"), [
+    ({"documents": "a.txt"}, "documents is to be a list of paths"),
+    ({"documents": ["a.txt"], "document": "a.txt"}, "has a document and documents"),
+    ({"documents": ["a.txt", "../b.txt"]}, "b.txt is not in"),
+    ({"documents": ["a.txt", "c.txt"]}, "c.txt does not exist"),
+], ids=("text", "both", "outside", "missing"))  # fmt: skip
 def test_documents_of_a_row_that_cannot_be_used(row: dict[str, Any], told: str):
     Path("a.txt").write_text("Words.", encoding="utf-8")
     Path("q.jsonl").write_text(json.dumps({"id": "a", "question": "Why?"} | row), encoding="utf-8")
@@ -639,16 +616,12 @@ EACH = """\
 """
 
 
-@pytest.mark.parametrize(
-    ("plan", "answer"),
-    [
-        (EACH, [f"CTX.lease.txt: {LEASE}", f"CTX.a.letter.md: {PAID}"]),
-        ('a = FIND_EVENT("CTX.a.letter", "the deposit")', [PAID]),
-        ('a = FIND_EVENT("CTX.a.letter.md", "the deposit")', [PAID]),
-        ('a = FIND_EVENT(CTX, "the deposit")', [LEASE, PAID]),
-    ],
-    ids=("each", "name", "ending", "all"),
-)
+@pytest.mark.parametrize(("plan", "answer"), [
+    (EACH, [f"CTX.lease.txt: {LEASE}", f"CTX.a.letter.md: {PAID}"]),
+    ('a = FIND_EVENT("CTX.a.letter", "the deposit")', [PAID]),
+    ('a = FIND_EVENT("CTX.a.letter.md", "the deposit")', [PAID]),
+    ('a = FIND_EVENT(CTX, "the deposit")', [LEASE, PAID]),
+], ids=("each", "name", "ending", "all"))  # fmt: skip
 def test_a_plan_names_its_documents(plan: str, answer: list[str], two: tuple[str, str]):
     Path("a.plan").write_text(plan, encoding="utf-8")
     assert call("lint", "a.plan").code == 0
@@ -676,14 +649,10 @@ def test_a_quote_stands_in_the_document_that_its_step_read(two: tuple[str, str])
 BOTH = "Neither party is liable for the deposit."
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        EACH,
-        f'a = FIND_EVENT("CTX.lease.txt", "the deposit")\nb = FIND_EVENT("{NAMED}", "the deposit")',
-    ],
-    ids=("each", "names"),
-)
+@pytest.mark.parametrize("plan", [
+    EACH,
+    f'a = FIND_EVENT("CTX.lease.txt", "the deposit")\nb = FIND_EVENT("{NAMED}", "the deposit")',
+], ids=("each", "names"))  # fmt: skip
 def test_a_sentence_that_two_documents_have_is_evidence_from_both(plan: str, two: tuple[str, str]):
     for name in two:
         Path(name).write_text(f"{BOTH}\n", encoding="utf-8")

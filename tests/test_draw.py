@@ -139,16 +139,13 @@ def crossings(plan: Plan) -> int:
     )
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        # The lower row is put in order by the upper one, and the upper by the lower.
-        chain((), (), (), ("s2",), ("s1",), ("s0",)),
-        chain((), (), (), (), ("s0", "s2"), ("s1", "s3")),
-        # It takes one sweep down and two up, as rows further away follow.
-        chain((), (), ("s0",), ("s1",), ("s0",), ("s1",), ("s2", "s4"), ("s3", "s5")),
-    ],
-)
+@pytest.mark.parametrize("plan", [
+    # The lower row is put in order by the upper one, and the upper by the lower.
+    chain((), (), (), ("s2",), ("s1",), ("s0",)),
+    chain((), (), (), (), ("s0", "s2"), ("s1", "s3")),
+    # It takes one sweep down and two up, as rows further away follow.
+    chain((), (), ("s0",), ("s1",), ("s0",), ("s1",), ("s2", "s4"), ("s3", "s5")),
+])  # fmt: skip
 def test_lines_do_not_cross_where_they_need_not(plan: Plan):
     assert crossings(plan) == 0
 

@@ -197,16 +197,13 @@ def test_a_tool_of_a_package(installed: None):
         assert said in call("tools", "check", "t.toml").out
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        (("lint", "x.plan", "--library"), "actions"),
-        (("ask", "story.txt", "Why?", "--model", "offline", "--strategy"), "strategies"),
-        (("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--metric"), "metrics"),
-        (("refine", "q.jsonl", "-o", "demos", "--model", "offline", "--metric"), "metrics"),
-        (("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--methods"), "methods"),
-    ],
-)
+@pytest.mark.parametrize(("words", "names"), [
+    (("lint", "x.plan", "--library"), "actions"),
+    (("ask", "story.txt", "Why?", "--model", "offline", "--strategy"), "strategies"),
+    (("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--metric"), "metrics"),
+    (("refine", "q.jsonl", "-o", "demos", "--model", "offline", "--metric"), "metrics"),
+    (("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--methods"), "methods"),
+])  # fmt: skip
 def test_a_broken_one_is_one_clear_line(
     installed: None, questions: Path, words: tuple[str, ...], names: str
 ):

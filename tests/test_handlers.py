@@ -116,66 +116,52 @@ def test_a_line_that_is_wrong_is_told_with_its_own_form(
     assert (found.code, message in found.message, found.help) == (code, True, help)
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("  alias: B", "there is no alias"),
-        ("  aliases:", "aliases cannot be read"),
-        ("  traits: ,", "traits cannot be read"),
-        ("  model = gpt-4o", "model has no colon"),
-        ("  traits=pure", "traits has no colon"),
-        ("  model gpt-4o", "model has no colon"),
-        ("  aliases FIND_IT, SEEK", "aliases has no colon"),
-        ("  traits pure, cacheable", "traits has no colon"),
-        ("  body builtin count", "body has no colon"),
-        ("  replaces = OLD(X) = (X)", "replaces has no colon"),
-        ("  replaces OLD(X) = (X)", "replaces has no colon"),
-        ('  example ("a") = "b"', "example has no colon"),
-        ("  provenance q1, q2", "provenance has no colon"),
-        ("  plan\n    x = CONCAT(X)", "plan has no colon"),
-        ("  verbatim: yes", "verbatim is a trait"),
-        ("  body: builtin", "body cannot be read"),
-        ("  traits: pur", "there is no trait pur"),
-        ("  body: builtin nope", "there is no builtin nope"),
-        ('  replaces: OLD(CTX, Y) = ("{Z}")', "OLD has no parameter Z"),
-        ("  replaces: OLD(CTX, Y) = (Y, Y)", "it is given 2 arguments"),
-        ("  replaces: OLD(CTX, X, Y) = (Y)", "X of OLD has no place in the new call"),
-        ("  body: solver retriev", "Pearl has no solver retriev."),
-        ("A2(X, X) : all X", "two parameters are called X"),
-        ("CTX(X) : all X", "that is the document's name"),
-        ("  aliases: A", "aliases names the action itself"),
-        ("  aliases: CONCAT", "CONCAT is the name of a builtin"),
-        ("  aliases: find", "find is no name of an action"),
-        ("  replaces: A(X) = (X)", "replaces names the action itself"),
-        ("  plan:\n    1. x = A(X)", "calls the action itself, and would never end"),
-        ("  plan:", "its plan has no step"),
-        (
-            "  replaces: OLD(X) = (X)\nA2(X) : the X\n  replaces: OLD(X) = (X)",
-            "A replaces OLD, too",
-        ),
-        ("  body: builtin sign\n  body: builtin conclusion", "2 of its lines begin with body."),
-        ("  body: builtin concat\n  plan:\n    1. x = CONCAT(X)", "it has body and plan, and is"),
-        ('  example: ("a", "b") = "c"', "an example of it has 2 arguments"),
-        ("  demonstration:", "its demonstration has no step"),
-        (
-            "  plan:\n    New actions:\n    - G(X) : see X\n\n    1. x = CONCAT(X)",
-            "its plan declares G",
-        ),
-        (
-            "A2(X) -> list : all X\n  plan:\n    1. x = CONCAT(X)",
-            "its plan gives text, and no list",
-        ),
-        ("  body: builtin split", "the builtin split cannot take 1 parameter."),
-        (
-            "A2(X: text) -> list : all X\n  body: builtin flat",
-            "the builtin flat takes no text for X",
-        ),
-        ("A2(X, Y) : X by Y\n  body: builtin split", "the builtin split gives no text"),
-        ("A2(X, Y: text) -> list : X, Y\n  body: solver retrieve", "Y is how many passages"),
-        ("A2(X, Y, Z) -> list : X, Y, Z\n  body: solver retrieve", "a retriever takes a query"),
-        ("  body: builtin concat\n  model: offline", "it has a model of its own and asks none"),
-    ],
-)
+@pytest.mark.parametrize(("line", "words"), [
+    ("  alias: B", "there is no alias"),
+    ("  aliases:", "aliases cannot be read"),
+    ("  traits: ,", "traits cannot be read"),
+    ("  model = gpt-4o", "model has no colon"),
+    ("  traits=pure", "traits has no colon"),
+    ("  model gpt-4o", "model has no colon"),
+    ("  aliases FIND_IT, SEEK", "aliases has no colon"),
+    ("  traits pure, cacheable", "traits has no colon"),
+    ("  body builtin count", "body has no colon"),
+    ("  replaces = OLD(X) = (X)", "replaces has no colon"),
+    ("  replaces OLD(X) = (X)", "replaces has no colon"),
+    ('  example ("a") = "b"', "example has no colon"),
+    ("  provenance q1, q2", "provenance has no colon"),
+    ("  plan\n    x = CONCAT(X)", "plan has no colon"),
+    ("  verbatim: yes", "verbatim is a trait"),
+    ("  body: builtin", "body cannot be read"),
+    ("  traits: pur", "there is no trait pur"),
+    ("  body: builtin nope", "there is no builtin nope"),
+    ('  replaces: OLD(CTX, Y) = ("{Z}")', "OLD has no parameter Z"),
+    ("  replaces: OLD(CTX, Y) = (Y, Y)", "it is given 2 arguments"),
+    ("  replaces: OLD(CTX, X, Y) = (Y)", "X of OLD has no place in the new call"),
+    ("  body: solver retriev", "Pearl has no solver retriev."),
+    ("A2(X, X) : all X", "two parameters are called X"),
+    ("CTX(X) : all X", "that is the document's name"),
+    ("  aliases: A", "aliases names the action itself"),
+    ("  aliases: CONCAT", "CONCAT is the name of a builtin"),
+    ("  aliases: find", "find is no name of an action"),
+    ("  replaces: A(X) = (X)", "replaces names the action itself"),
+    ("  plan:\n    1. x = A(X)", "calls the action itself, and would never end"),
+    ("  plan:", "its plan has no step"),
+    ("  replaces: OLD(X) = (X)\nA2(X) : the X\n  replaces: OLD(X) = (X)", "A replaces OLD, too"),
+    ("  body: builtin sign\n  body: builtin conclusion", "2 of its lines begin with body."),
+    ("  body: builtin concat\n  plan:\n    1. x = CONCAT(X)", "it has body and plan, and is"),
+    ('  example: ("a", "b") = "c"', "an example of it has 2 arguments"),
+    ("  demonstration:", "its demonstration has no step"),
+    ("  plan:\n    New actions:\n    - G(X) : see X\n\n    1. x = CONCAT(X)",
+     "its plan declares G"),
+    ("A2(X) -> list : all X\n  plan:\n    1. x = CONCAT(X)", "its plan gives text, and no list"),
+    ("  body: builtin split", "the builtin split cannot take 1 parameter."),
+    ("A2(X: text) -> list : all X\n  body: builtin flat", "the builtin flat takes no text for X"),
+    ("A2(X, Y) : X by Y\n  body: builtin split", "the builtin split gives no text"),
+    ("A2(X, Y: text) -> list : X, Y\n  body: solver retrieve", "Y is how many passages"),
+    ("A2(X, Y, Z) -> list : X, Y, Z\n  body: solver retrieve", "a retriever takes a query"),
+    ("  body: builtin concat\n  model: offline", "it has a model of its own and asks none"),
+])  # fmt: skip
 def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     [found] = check_library(Source("l", f"A(X) : a X\n{line}\nB(X, Y) : see X, Y\n"))
     assert (found.code, words in found.message) == ("PRL505", True), found.message
@@ -184,16 +170,13 @@ def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     assert check_library(Source("l", good)) == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "replaces it, as OLD(X) did, by what equals it (see X)",
-        "example (of what X says = Y)",
-        "provenance of X, or where it is from, in 1950",
-        "plan\n  of X, and who made it",
-        "demonstration of it",
-    ],
-)
+@pytest.mark.parametrize("words", [
+    "replaces it, as OLD(X) did, by what equals it (see X)",
+    "example (of what X says = Y)",
+    "provenance of X, or where it is from, in 1950",
+    "plan\n  of X, and who made it",
+    "demonstration of it",
+])  # fmt: skip
 def test_a_definition_may_go_on_with_a_word_that_is_a_key(words: str):
     text = f"A(X) : Find what X\n  {words}.\n"
     assert check_library(Source("l", text)) == []
@@ -349,13 +332,10 @@ def test_no_model_is_asked_with_a_library_that_has_errors(text: str):
     assert with_library("lint p.plan --format sarif", text).json["runs"][0]["results"] == []
 
 
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ("body: solver magic", "FIND_A needs the solver magic; there is retrieve."),
-        ("demonstration:\n    1. a = CONCAT(CTX, X)", "FIND_A needs a decomposer: take"),
-    ],
-)
+@pytest.mark.parametrize(("body", "told"), [
+    ("body: solver magic", "FIND_A needs the solver magic; there is retrieve."),
+    ("demonstration:\n    1. a = CONCAT(CTX, X)", "FIND_A needs a decomposer: take"),
+])  # fmt: skip
 def test_no_model_is_asked_where_a_run_has_nothing_to_carry_an_action_out(
     serve: Serve, body: str, told: str
 ):

@@ -463,28 +463,25 @@ def test_a_guess_waits_for_what_is_certain():
     assert "FLAT(b2)" in source.text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        # A fix that mends one line breaks no other.
-        "s=T(a)r\ns=T(t\u200b()",
-        # A mark behind noqa ends no words.
-        "1. a = FIND_INTENT(CTX, x) : Find # noqa: PRL202, PRL4**",
-        "1. a = FIND_INTENT(CTX, x) : Find it*`",
-        "1. a = FIND_INTENT(CTX, x) : Find it** # noqa",
-        # What cannot be read is so however it is printed.
-        '1. a = FIND_INTENT(CTX, "x") : Find a b = FIND_ELEMENT\xa0(CTX, "y") : what',
-        "New actions:\n- FIND_LAw actions:\n- FIND_LAw actions:\n- FIND_LAST(CTX, X) : Find it\n",
-        # Marks before a note are read as they are printed.
-        'd=D("")–# u',
-        'd=D("") : //# u',
-        'd=D("") – – u',
-        # What becomes a comment neither joins lines nor is a step.
-        "s=T()```\ne a",
-        "<think>\n#5 a=F(CTX)\n</think>\nb=F(CTX)",
-        "```\n```\na=F(CTX)",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    # A fix that mends one line breaks no other.
+    "s=T(a)r\ns=T(t\u200b()",
+    # A mark behind noqa ends no words.
+    "1. a = FIND_INTENT(CTX, x) : Find # noqa: PRL202, PRL4**",
+    "1. a = FIND_INTENT(CTX, x) : Find it*`",
+    "1. a = FIND_INTENT(CTX, x) : Find it** # noqa",
+    # What cannot be read is so however it is printed.
+    '1. a = FIND_INTENT(CTX, "x") : Find a b = FIND_ELEMENT\xa0(CTX, "y") : what',
+    "New actions:\n- FIND_LAw actions:\n- FIND_LAw actions:\n- FIND_LAST(CTX, X) : Find it\n",
+    # Marks before a note are read as they are printed.
+    'd=D("")–# u',
+    'd=D("") : //# u',
+    'd=D("") – – u',
+    # What becomes a comment neither joins lines nor is a step.
+    "s=T()```\ne a",
+    "<think>\n#5 a=F(CTX)\n</think>\nb=F(CTX)",
+    "```\n```\na=F(CTX)",
+])  # fmt: skip
 def test_what_once_did_not_hold_holds(text: str):
     assert list(problems(text, LIBRARY)) == []
 
