@@ -197,9 +197,7 @@ REFUSED = (
     ("text", "Who all threw 50.0?", None),
     ("text", "Who all threw $2?", None),
 ])  # fmt: skip
-def test_agents_answer_their_own_language_alone(
-    agents: Agents, agent: str, question: str, answer: Value | None
-):
+def test_agents_answer_their_own_language_alone(agents: Agents, agent: str, question: str, answer):
     assert agents.ask(agent, question) == answer
     assert agents.calls == 1
     assert agents.unread == (not list(agents.world.language.readings(agent, question)))

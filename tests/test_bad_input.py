@@ -293,9 +293,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("said", "args"), UNREADABLE, ids=lambda value: str(value)[:60])
-def test_a_text_that_cannot_be_read_is_found_as_one_with_findings_is(
-    said: str, args: Sequence[str]
-):
+def test_a_text_that_cannot_be_read_is_found_as_one_with_findings_is(said: str, args):
     assert said in one_line(call(*args), 1)
     result = call(*args, "--json")
     assert said in one_line(result, 1)
@@ -571,9 +569,7 @@ def test_what_is_typed_ends_once():
 
 
 @pytest.mark.parametrize("command", [("lint",), ("fmt",), ("ask", "Why?")])
-def test_what_has_no_end_is_not_read_until_memory_has_one(
-    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-):
+def test_what_has_no_end_is_not_read_until_memory_has_one(command: tuple[str, ...], monkeypatch):
     monkeypatch.setattr("pearl.lang.source.LARGEST_STREAM", 3 << 20)
     name, *more = command
     told = call(name, "/dev/zero", *more, *(["--model", "offline"] if more else []))
@@ -615,9 +611,7 @@ def test_a_run_without_an_answer_has_ended(serve: Serve, tmp_path: Path):
     assert run.ended is not None
 
 
-def test_a_question_asked_alone_has_a_budget(
-    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_question_asked_alone_has_a_budget(serve: Serve, tmp_path: Path, monkeypatch):
     server = serve(lambda _: completion("Yes.", usage={"prompt_tokens": 400}), PEARL_MAX_TOKENS="9")
     words = ("ask", "story.txt", ASK, "--model", "some-model", "--strategy", "fsm1")
     assert "No price is known for some-model" in one_line(call(*words, "--max-cost", "1"), 2)

@@ -111,9 +111,7 @@ def test_every_row_is_answered_in_order_and_running_it_again_sends_nothing(serve
         assert call("cache", "prune", "--older-than", age, "--json").json == gone
 
 
-def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_it(
-    serve: Any, request: pytest.FixtureRequest
-):
+def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_it(serve, request):
     of_tests, before, during = gc.get_threshold(), (700, 10, 10), list[tuple[int, int, int]]()
     request.addfinalizer(lambda: (gc.freeze(), gc.set_threshold(*of_tests)))
     gc.unfreeze()
@@ -402,9 +400,7 @@ def test_every_row_that_cannot_be_used_is_named_and_nothing_is_sent(serve: Any):
     assert not Path("a.jsonl").exists()
 
 
-def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
-    serve: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(serve, monkeypatch):
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
     server = serve(lambda _: failing(404, "no such model"))
     write(*(question(f"q{at}") for at in range(12)))
@@ -435,9 +431,7 @@ def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
     assert len(server.asked) <= 2 * 4
 
 
-def test_a_dead_endpoint_that_is_first_asked_for_a_form_stops_a_batch(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_dead_endpoint_that_is_first_asked_for_a_form_stops_a_batch(monkeypatch):
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.02)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     write(*({**question(f"q{at}"), "plan": None} for at in range(12)))
@@ -479,9 +473,7 @@ def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
     (PAGE, 3),
     ("", 3),
 ])  # fmt: skip
-def test_an_endpoint_that_goes_bad_while_a_batch_runs_stops_it(
-    serve: Any, monkeypatch: pytest.MonkeyPatch, no: Any, tries: int
-):
+def test_an_endpoint_that_goes_bad_while_a_batch_runs_stops_it(serve, monkeypatch, no, tries: int):
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
     count = itertools.count()
     server = serve(lambda _: "Yes." if next(count) < 12 else no)
@@ -498,9 +490,7 @@ def test_an_endpoint_that_goes_bad_while_a_batch_runs_stops_it(
 @pytest.mark.parametrize(
     ("no", "tries"), [(failing(400, "foo/bar is not a valid model ID"), 1), (PAGE, 3)]
 )
-def test_a_wrong_name_is_found_out_before_calls_that_wait_are_made(
-    serve: Any, monkeypatch: pytest.MonkeyPatch, no: Any, tries: int
-):
+def test_a_wrong_name_is_found_out_before_calls_that_wait_are_made(serve, monkeypatch, no, tries):
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
     server = serve(lambda _: no, PEARL_CONSTRAIN="auto")
     write(*({**question(f"q{at}"), "plan": None} for at in range(60)))
@@ -985,9 +975,7 @@ def test_an_estimate_takes_off_what_is_kept(serve: Any):
         ("batch",),
     ),
 ])  # fmt: skip
-def test_tools_that_cannot_be_used_are_refused_before_a_run(
-    text: str, said: str, commands: tuple[str, ...], serve: Any
-):
+def test_tools_that_cannot_be_used_are_refused_before_a_run(text: str, said: str, commands, serve):
     server = serve(saying("nothing"))
     write({"id": "a", "question": "Why?", "document": "story.txt"})
     if text:
@@ -1231,9 +1219,7 @@ def _fails(*_: Any) -> Any:
     raise ExceptionGroup("several", [ZeroDivisionError("nobody\nforesaw this")])
 
 
-def test_an_unforeseen_error_fails_its_question_and_no_other(
-    serve: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_unforeseen_error_fails_its_question_and_no_other(serve, monkeypatch):
     serve(saying("Found."))
     write(*(question(name) for name in "abc"))
     monkeypatch.setattr("pearl.jobs.batch.answer", _fails)
@@ -1250,9 +1236,7 @@ def test_an_unforeseen_error_fails_its_question_and_no_other(
     assert call("runs", "diff", "last", "last").code == 0
 
 
-def test_rows_that_wait_for_nothing_are_written_as_they_come(
-    serve: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_rows_that_wait_for_nothing_are_written_as_they_come(serve, monkeypatch):
     """Else the event loop would not come to Ctrl-C before all of them are done."""
     serve(saying("Found."))
     write(*(question(str(at)) for at in range(50)))
@@ -1296,9 +1280,7 @@ def test_a_batch_and_an_evaluation_count_alike_what_fits_no_option():
     assert call("eval", "questions", *how).json["guessed"] == 1
 
 
-def test_a_plan_that_a_person_s_limit_cuts_off_is_told_with_the_setting(
-    serve: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_plan_that_a_person_s_limit_cuts_off_is_told_with_the_setting(serve, monkeypatch):
     def script(body: dict[str, Any]) -> Any:
         planning = "reading plans" in str(body)
         return completion('1. a = FIND_EVENT(CTX, "de', finish="length") if planning else "Yes."

@@ -485,9 +485,7 @@ def test_a_flood_is_not_kept(tmp_path: Path):
 
 
 @pytest.mark.parametrize("act", ["upload", "create"])
-def test_before_it_is_sent_trouble_is_the_callers_and_asking_again_goes_on(
-    act: str, tmp_path: Path
-):
+def test_before_it_is_sent_trouble_is_the_callers_and_asking_again_goes_on(act: str, tmp_path):
     with Provider(instead={act: [resetting]}) as provider:
         first, second = rounds(model(provider, tmp_path), words(2), words(2))
         assert texts(first) == ["connection"] * 2
@@ -524,9 +522,7 @@ LAGGING = sending('{"object": "list", "data": [], "has_more": false}')
     # It is another account's.
     ({"look": failing(404)}, {}, "request: The endpoint knows no batch batch_1", 1),
 ])  # fmt: skip
-def test_what_failed_is_asked_again_by_another_process(
-    instead: dict[str, Handler], after: dict[str, Handler], told: str, uploads: int, tmp_path: Path
-):
+def test_what_failed_is_asked_again_by_another_process(instead, after, told, uploads, tmp_path):
     given = {name: [act] for name, act in instead.items()}
     with Provider(instead=given, after={name: [act] for name, act in after.items()}) as provider:
         # Only an endpoint that is silent is to run into the limit, on a slow machine too.
@@ -564,9 +560,7 @@ def test_a_large_file_that_is_refused_at_once(tmp_path: Path):
     ("look", failing(402), "quota"),
     ("download", failing(401), "authentication"),
 ])  # fmt: skip
-def test_a_final_error_ends_everything_and_loses_nothing(
-    act: str, trouble: Any, reason: str, tmp_path: Path
-):
+def test_a_final_error_ends_everything_and_loses_nothing(act: str, trouble, reason: str, tmp_path):
     async def work(provider: Provider) -> list[Reply | ModelError]:
         one = model(provider, tmp_path)
         found = await told(one, words(3))

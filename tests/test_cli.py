@@ -208,9 +208,7 @@ class TestPlan:
         assert (set(result.json), result.err) == (set(keys.split()), "")
         assert (tmp_path / "mara.plan").read_text() == result.json["plan"]
 
-    def test_output_replaces_a_file_as_a_whole_and_goes_through_a_link(
-        self, tmp_path: Path
-    ) -> None:
+    def test_output_replaces_a_file_as_a_whole_and_goes_through_a_link(self, tmp_path: Path):
         real, link = tmp_path / "real.plan", tmp_path / "link.plan"
         real.write_text("1. a = CONCAT(1)\n" + "# an earlier plan\n" * 999)
         real.chmod(0o600)
@@ -362,9 +360,7 @@ class TestLint:
         said = call("lint", bad, "--json", "--ignore", "PRL202").json
         assert "PRL201" in {one["code"] for one in said}
 
-    def test_settings_of_another_project_are_none_of_a_file_s(
-        self, bad: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_settings_of_another_project_are_none_of_a_file_s(self, bad, tmp_path, monkeypatch):
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / "elsewhere" / "pyproject.toml").write_text('[tool.pearl]\nignore = ["PRL"]\n')
         monkeypatch.chdir(tmp_path / "elsewhere")
@@ -712,9 +708,7 @@ class TestScreens:
         assert "━" in shown or "calls" in shown
         assert "calls" not in call("ask", story, "Why does Mara leave?").err
 
-    def test_a_line_now_and_then_where_there_is_no_terminal(
-        self, story: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_line_now_and_then_where_there_is_no_terminal(self, story: str, monkeypatch):
         monkeypatch.setattr("pearl.jobs.progress.LINE_EVERY", 0)
         done = call("ask", story, "Why does Mara leave?")
         assert {"plan/1", "finishing"} <= {*done.err.splitlines()}
@@ -725,9 +719,7 @@ class TestScreens:
         ["word " * 20_000, "".join(f"> none {number}\n" for number in range(4_000))],
         ids=("words", "quotes"),
     )
-    def test_a_terminal_is_shown_the_beginning_of_a_long_reply(
-        self, story: str, serve: Serve, reply: str
-    ) -> None:
+    def test_a_terminal_is_shown_the_beginning_of_a_long_reply(self, story: str, serve, reply: str):
         serve(lambda _: reply)
         Path("p.plan").write_text(GOOD, encoding="utf-8")
         asked = ("run", "p.plan", story, "--model", "m")

@@ -205,9 +205,7 @@ def test_what_azure_lacks_is_named(monkeypatch: pytest.MonkeyPatch, missing: str
     ("AZURE_OPENAI_ENDPOINT", "https://u:feed@h", "put the key in AZURE_OPENAI_API_KEY."),
     ("AZURE_OPENAI_API_KEY", "schlüsselfeed", "{} is wrong: it holds characters that no key"),
 ])  # fmt: skip
-def test_what_is_wrong_with_azure_s_settings_names_them(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
-):
+def test_what_is_wrong_with_azure_s_settings_names_them(monkeypatch, name, value: str, told: str):
     on_azure(monkeypatch, "http://127.0.0.1:9/v1")
     monkeypatch.setenv(name, value)
     [line] = call("ask", "-", "Why?", "--model", "azure:d", stdin=b"It was late.").told

@@ -229,9 +229,7 @@ class TestCondense:
         assert [one.name for one in condensed.actions] == ["FIND_EVENT_2", "COMPREHEND"]
         assert [note.kind for note in condensed.notes] == ["builtin", "same-name", "seed"]
 
-    def test_what_no_prompt_carries_out_is_kept_and_calls_what_is_new(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_no_prompt_carries_out_is_kept_and_calls_what_is_new(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         plan = "Find X in CTX.\n  plan:\n    1. a = FIND_AGE(CTX, X)\n"
         text = (

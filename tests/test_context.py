@@ -322,9 +322,7 @@ def test_an_item_s_merge_is_given_what_was_found_for_it_alone():
     ("where values one", ["Cy", "Ada"]),
     ("where who", ["Cy", "Ada"]),
 ])  # fmt: skip
-def test_items_or_the_keys_of_values_and_their_order_are_as_without_parts(
-    mode: str, kept: list[str]
-):
+def test_items_or_the_keys_of_values_and_their_order_are_as_without_parts(mode: str, kept):
     plan = f"""
     who = UNIQUE(["Cy", "Bo", "Ada", "Di"]) : the people
     one = CONCAT(each who) : each by itself
@@ -449,9 +447,7 @@ def test_what_cannot_fit_is_said_before_a_plan_is_asked_for(context: Context, us
     *((f'RATE(a, "{"long " * 2000}")', window(2000, policy),
        r".* 2,\d{3} tokens, 2,00\d of them for Y, and") for policy in ("auto", "retrieve")),
 ])  # fmt: skip
-def test_a_later_step_that_cannot_fit_is_told_before_the_first_call(
-    step: str, context: Context, why: str
-):
+def test_a_later_step_that_cannot_fit_is_told_before_the_first_call(step: str, context, why: str):
     model = Reader()
     plan = f"""\
 New actions:
@@ -555,9 +551,7 @@ def with_eight(last: str) -> str:
     ('RATE(["of {s0} and {s1}", [s2, s3], [s4, "{s5} or {s6}"], s7], "x")', "x", "of word"),
     (f'RATE("x", "Which of {{{"}, {".join(EIGHT.split(", "))}}} is oldest?")', "s7 is oldest?", ""),
 ])  # fmt: skip
-def test_outputs_that_are_too_long_together_are_put_together_and_condensed(
-    last: str, asked: str, together: str
-):
+def test_outputs_that_are_too_long_together_are_put_together_and_condensed(last, asked, together):
     model = Scripted(lambda call: "word " * (5 if call.step.name == "b" else 95))
     policy = "retrieve" if last.startswith(("RATE([s0", "LISTED")) else "auto"
     finished, _, _ = run(with_eight(last), window(1000, policy), ask=model)
@@ -576,9 +570,7 @@ def test_outputs_that_are_too_long_together_are_put_together_and_condensed(
     (with_eight('CONCAT("none")'), 99),
     ("".join(f'a{at} = FIND_CHARACTER(CTX, "{at}") : {"Find it " * 9}\n' for at in range(48)), 4),
 ])  # fmt: skip
-def test_what_was_found_is_cut_to_what_bears_on_the_options_where_it_does_not_fit(
-    plan: str, times: int
-):
+def test_what_was_found_is_cut_to_what_bears_on_the_options_where_it_does_not_fit(plan, times: int):
     """A run does not end where its steps are paid for, and only an option is to be chosen."""
     long = "Rain fell in the street. " * times
     replies = [f"{long}\n\nA lamp was lit by Cy.\n\n{long}", "A"]
@@ -698,9 +690,7 @@ New actions:
     assert finished.values["c"] == 32
 
 
-def test_a_part_that_has_no_output_is_told_with_the_plan_s_own_step(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_part_that_has_no_output_is_told_with_the_plan_s_own_step(monkeypatch):
     monkeypatch.setenv("PEARL_CHARACTERS", "700")
     said = r"Step a_parts has no output: .*PEARL_CHARACTERS sets more.* the plan's step a\."
     with pytest.raises(RunError, match=said):

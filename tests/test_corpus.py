@@ -49,9 +49,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(1))
 
 
-def test_several_processes_say_what_one_says_in_the_order_of_the_file(
-    many: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_several_processes_say_what_one_says_in_the_order_of_the_file(many: Path, monkeypatch):
     shared = call("lint", "many.jsonl", "--no-cache")
     assert not (cache_folder() / "lint.db").exists()
     monkeypatch.setattr(lint, "FEW", ROWS)
@@ -118,9 +116,7 @@ def test_a_user_without_a_home_folder_has_no_cache(monkeypatch: pytest.MonkeyPat
     assert call("lint", "many.jsonl") == cached
 
 
-def test_a_cache_that_another_process_holds_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_cache_that_another_process_holds_is_left_alone(tmp_path: Path, monkeypatch):
     monkeypatch.setattr("pearl.lint.cache._WAIT", 0.01)
     Cache(tmp_path / "lint.db").put({b"a": []})
     holder = sqlite3.connect(tmp_path / "lint.db", isolation_level=None)

@@ -120,9 +120,7 @@ def test_a_wrong_step_is_corrected_with_what_is_wrong_with_it(wrong: str, code: 
     (["I cannot say."], "Step 1 was rejected 3 times: There is no step. Name a more", 3),
     ([f'a{at} = SPLIT("{at}", ",")' for at in range(40)], "has 24 steps and no answer", 24),
 ])  # fmt: skip
-def test_a_decomposer_that_never_learns_or_returns_is_given_up(
-    replies: list[str], words: str, asked: int
-):
+def test_a_decomposer_that_never_learns_or_returns_is_given_up(replies, words: str, asked: int):
     model = decomposer(replies)
     with pytest.raises(RunError, match=words):
         carry_out(model, partial(Decomp, LISTS), "?", LISTS)

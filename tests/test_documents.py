@@ -241,9 +241,7 @@ def test_lines_of_a_pdf_become_paragraphs_over_pages_too():
     ],
     ids=("sentence", "lines", "ended", "heading below", "heading above", "number", "list"),
 )
-def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(
-    last: str, following: str, between: str
-):
+def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(last, following: str, between: str):
     column = ["The choir sang in", "Oslo last May and"]
     lines = following.split("_")
     below = "\n".join(lines)
@@ -320,9 +318,7 @@ def test_a_file_is_converted_once_whatever_its_name(cache: Path, monkeypatch: py
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_batch_converts_each_document_once_and_counts_the_rows_of_a_bad_one(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_batch_converts_each_document_once_and_counts_the_rows_of_a_bad_one(monkeypatch):
     rows = [{"id": at, "question": QUESTION, "document": f"{at % 2}.docx"} for at in range(5)]
     Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for at in range(2):
@@ -384,9 +380,7 @@ def test_many_write_to_the_cache_at_once_and_nothing_is_lost(cache: Path):
 
 
 @pytest.mark.parametrize("harm", ["a file", "not UTF-8", "no home", "no version"])
-def test_a_cache_that_cannot_be_used_keeps_no_document_from_being_read(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, harm: str
-):
+def test_a_cache_that_cannot_be_used_keeps_no_document_from_being_read(cache, monkeypatch, harm):
     Path("a.docx").write_bytes(WORD)
     text = read_document("a.docx").text
     if harm == "a file":
@@ -430,9 +424,7 @@ def test_no_file_is_read_for_longer_or_larger_than_the_limits(monkeypatch: pytes
     lambda: pearl.Pearl(model="offline").batch("q.jsonl"),
 ], ids=("ask", "batch"))  # fmt: skip
 @pytest.mark.usefixtures("cache")
-def test_what_else_runs_goes_on_while_a_document_is_converted_which_ends_with_the_call(
-    work: Callable[[], Awaitable[Any]],
-):
+def test_what_else_runs_goes_on_while_a_document_is_converted_which_ends_with_the_call(work):
     Path("long.docx").write_bytes(docx_of(paragraph("word") * 200_000))
     row = {"id": "a", "question": QUESTION, "document": "long.docx"}
     Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
@@ -460,9 +452,7 @@ def test_a_conversion_that_finds_no_room_says_so(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("cache")
-def test_where_nothing_converts_a_file_the_message_names_the_command(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_where_nothing_converts_a_file_the_message_names_the_command(monkeypatch):
     Path("a.docx").write_bytes(WORD)
     monkeypatch.setattr(documents, "find_spec", lambda _: None)
     told = f"a.docx is a Word file: {install_command('documents')} to read it."
@@ -500,9 +490,7 @@ def thirty_pages(examples: Path) -> Path:
     return path
 
 
-def test_evidence_of_a_pdf_says_the_page(
-    thirty_pages: Path, in_chromium: Callable[[Callable[[Any], None]], None]
-):
+def test_evidence_of_a_pdf_says_the_page(thirty_pages: Path, in_chromium):
     source = read_document(str(thirty_pages))
     pages = source.text.split("\f")
     assert len(pages) == 31
@@ -532,9 +520,7 @@ def test_evidence_of_a_pdf_says_the_page(
     in_chromium(look)
 
 
-def test_evidence_of_several_documents_says_which(
-    in_chromium: Callable[[Callable[[Any], None]], None],
-):
+def test_evidence_of_several_documents_says_which(in_chromium):
     folder = Path("papers")
     (folder / "more" / ".git").mkdir(parents=True)
     first = ["The lease begins in May.", "", LEASE]

@@ -224,9 +224,7 @@ def own(caching: Literal["off", "key", "breakpoint"], greedy: bool = False) -> R
     ("gpt-35-turbo", "https://me.openai.azure.com/openai/v1", "openai", RequestFormat("key")),
     ("claude", "https://openrouter.ai/api/v1", "anthropic", RequestFormat("anthropic")),
 ])  # fmt: skip
-def test_an_endpoint_is_asked_in_its_own_words(
-    name: str, url: str, caching: str, form: RequestFormat
-):
+def test_an_endpoint_is_asked_in_its_own_words(name: str, url: str, caching: str, form):
     settings = Settings(OPENAI_BASE_URL=url, prompt_cache=caching)  # type: ignore[arg-type]
     assert RequestWriter(name, settings).first_form == form
 
@@ -239,9 +237,7 @@ def test_a_proxy_that_is_no_address_is_named(serve: Serve, monkeypatch: pytest.M
         answered(short())
 
 
-def test_openai_itself_is_given_a_key_and_a_breakpoint(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-):
+def test_openai_itself_is_given_a_key_and_a_breakpoint(serve: Serve, monkeypatch):
     # A proxy stands in for the endpoint, whose host is what decides.
     server = serve(["fine"], PEARL_MODEL="gpt-5.6-mini", PEARL_MAX_TOKENS="700", no_proxy="")
     monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))
@@ -297,9 +293,7 @@ REFUSALS = {
     ("openai", "messages[1].content[0].prompt_cache_breakpoint"),
     ("anthropic", "messages.1.content.0.cache_control"),
 ])  # fmt: skip
-def test_what_an_endpoint_does_not_take_is_given_up_for_good(
-    serve: Serve, kind: str, caching: str, field: str
-):
+def test_what_an_endpoint_does_not_take_is_given_up_for_good(serve, kind, caching: str, field: str):
     no = REFUSALS[kind](field)
     server = serve([no, "fine"], PEARL_PROMPT_CACHE=caching, PEARL_MODEL="gpt-5.6")
     replies = answered(step(), step())
@@ -311,9 +305,7 @@ def test_what_an_endpoint_does_not_take_is_given_up_for_good(
 REASONING = "Unsupported value: 'temperature' does not support 0 with this model. Only the default."
 
 
-def test_a_temperature_that_nobody_set_is_given_up_for_good(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_temperature_that_nobody_set_is_given_up_for_good(serve: Serve, monkeypatch):
     server = serve([failing(400, REASONING), "fine"])
     another = short()._replace(sample=1)
     replies = answered(short(), another)
@@ -332,9 +324,7 @@ def test_a_temperature_that_nobody_set_is_given_up_for_good(
     ({"PEARL_SEED": "0"}, [(0, 0), (0.7, 1), (0.7, 2)]),
     ({"PEARL_TEMPERATURE": "1.5", "PEARL_SEED": "9"}, [(1.5, 9), (1.5, 10), (1.5, 11)]),
 ])  # fmt: skip
-def test_another_answer_to_the_same_prompt_is_drawn_and_not_repeated(
-    serve: Serve, environment: dict[str, str], sent: list[tuple[float, int | None]]
-):
+def test_another_answer_to_the_same_prompt_is_drawn_and_not_repeated(serve, environment, sent):
     server = serve(["fine"], **environment)
     answered(*(short()._replace(sample=sample) for sample in range(3)))
     assert [(one.body["temperature"], one.body.get("seed")) for one in server.asked] == sent
@@ -367,9 +357,7 @@ def test_the_token_limit_goes_by_the_name_the_endpoint_knows(serve: Serve):
     ("Unsupported: max_tokens, cache_control", {"PEARL_PROMPT_CACHE": "anthropic"}, 2),
     ("Unknown parameter: 'cache_control'.", {"PEARL_PROMPT_CACHE": "off"}, 1),
 ])  # fmt: skip
-def test_a_refusal_is_not_met_for_ever(
-    serve: Serve, told: str, settings: dict[str, str], requests: int
-):
+def test_a_refusal_is_not_met_for_ever(serve: Serve, told: str, settings, requests: int):
     server = serve([failing(400, told)], **settings)
     assert failed(step()).reason == "request"
     assert len(server.asked) == requests
@@ -538,9 +526,7 @@ CASES = [
 
 @pytest.mark.parametrize("key", ["sk-Ab12cd", "keyof23Harbour", "a-lower+case/key-of-1"])
 @pytest.mark.parametrize("way", TRANSPORTS)
-def test_a_key_is_taken_out_in_whatever_form_an_endpoint_repeats_it(
-    serve: Serve, key: str, way: str
-):
+def test_a_key_is_taken_out_in_whatever_form_an_endpoint_repeats_it(serve, key: str, way: str):
     basic = b64encode(f"user:{key}".encode()).decode()
     forms = [key, key.lower(), key.upper(), quote(key, safe="")]
     forms += [basic] if len(key) > 9 else []
@@ -553,9 +539,7 @@ def test_a_key_is_taken_out_in_whatever_form_an_endpoint_repeats_it(
 
 
 @pytest.mark.parametrize(("case", "way"), CASES)
-def test_a_failing_endpoint_is_told_in_one_line(
-    serve: Serve, case: str, way: str, caplog: pytest.LogCaptureFixture
-):
+def test_a_failing_endpoint_is_told_in_one_line(serve: Serve, case: str, way: str, caplog):
     answer, reason, words = FAILURES[case]
     server = serve([answer])
     with pytest.raises(ModelError, match=_here(words, way)) as caught:

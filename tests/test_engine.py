@@ -397,9 +397,7 @@ async def test_tries_that_fail_at_once_are_one_sign():
 
 @pytest.mark.parametrize(("rpm", "tpm", "seconds"), [(60, None, 3), (None, 600, 6), (60, 600, 6)])
 @clocked
-async def test_requests_and_tokens_a_minute_are_held(
-    rpm: int | None, tpm: int | None, seconds: int
-):
+async def test_requests_and_tokens_a_minute_are_held(rpm, tpm: int | None, seconds: int):
     """A call is expected to take 20 tokens, and takes 15: what it did not take is given back."""
     loop = asyncio.get_running_loop()
     paces = [RateLimiter(pace) if pace else None for pace in (rpm, tpm)]
@@ -738,9 +736,7 @@ async def test_identical_calls_under_way_are_made_once():
     (lambda ask: CacheLayer(ask, ReplyCache(), "", Named()), request()),
 ])  # fmt: skip
 @clocked
-async def test_whoever_waits_leads_where_the_leader_is_cancelled(
-    layer: Callable[[Any], Any], asked: Request
-):
+async def test_whoever_waits_leads_where_the_leader_is_cancelled(layer, asked: Request):
     ask = layer(Endpoint(0.02))
     tasks = [asyncio.create_task(ask(asked)) for _ in range(3)]
     await asyncio.sleep(0.005)

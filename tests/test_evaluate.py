@@ -1038,9 +1038,7 @@ def test_how_many_passages_a_look_up_gives(tmp_path: Path, options: tuple[str, .
     [("Lamp 3 hangs in Ulm.", 1), ("Lamp 3: Lamp 3 hangs in Ulm.", 1), ("Ulm", 1), ("Berlin", 0),
      ("Lamp 3 hangs in Berlin.", 0)],
 )  # fmt: skip
-def test_who_reads_passages_and_says_a_sentence_of_them_quotes_it(
-    tmp_path: Path, said: str, grounded: int
-):
+def test_who_reads_passages_and_says_a_sentence_of_them_quotes_it(tmp_path, said, grounded: int):
     lamps(tmp_path, lambda _: said, "retrieve-read")
     [row] = results(tmp_path)["retrieve-read"]
     assert row.measures["grounded"] == grounded

@@ -249,9 +249,7 @@ class TestWays:
              ["{found_1_answer}", "Is \\{found_1} {found_2_answer}?"]),
         ],
     )  # fmt: skip
-    def test_an_answer_in_a_sub_question_is_a_reference(
-        self, second: str, third: str, asked: list[str]
-    ):
+    def test_an_answer_in_a_sub_question_is_a_reference(self, second: str, third: str, asked):
         found = finds("Holt & Sons Ltd", BY_HOLT)
         asks = [simple(one, "compound") for one in (second, third)]
         model = Walking(
@@ -857,15 +855,11 @@ class TestMethods:
         ("search", "cause"),
         [(NOTHING, "the paragraphs do not say"), ("no", "The reply to fsm_search does not fit")],
     )
-    def test_a_run_without_an_answer_says_why_its_first_search_had_none(
-        self, search: Any, cause: str
-    ):
+    def test_a_run_without_an_answer_says_why_its_first_search_had_none(self, search, cause: str):
         done = Done(Walking(decompose=[SHE] * 99, search=[search] * 99))
         assert done.error.startswith(f"fsm1 has no answer: “Who is she?” has none: {cause}")
 
-    def test_the_benchmark_tells_the_recall_of_each_machine_that_ran(
-        self, capsys: pytest.CaptureFixture[str]
-    ):
+    def test_the_benchmark_tells_the_recall_of_each_machine_that_ran(self, capsys):
         found = {"1": {"measures": {"recall_at_2": 0.5, "recall_at_5": 1.0}}}
         rows = {"fsm2": found, "fsm2 --turns": found, "normal": {}}
         tell_recall({"1": {"recall_at_2": 0.0}}, rows)

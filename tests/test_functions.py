@@ -261,9 +261,7 @@ async def cancelled(x: str) -> str:
     (wrong, "value", "WRONG is to give number, and gave text"),
     (typed, "value", "NUMBER is to be number, and is text"),
 ])  # fmt: skip
-def test_what_goes_wrong_fails_its_step_in_one_line(
-    function: Callable[..., Any], reason: str, said: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_goes_wrong_fails_its_step_in_one_line(function, reason: str, said: str, monkeypatch):
     monkeypatch.setenv("PEARL_CHARACTERS", "5000")
     own = pearl.action(function)
     plan = f'1. t = ECHO("x") : Say it\n2. a = {own.action.name}(t) : Do it\n'

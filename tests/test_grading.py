@@ -163,9 +163,7 @@ def test_demonstrations_are_refined_against_a_rubric(serve: Serve, questions: Pa
         (("--rubric", "rubric.md", "--metric", "own"), "give one"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_graded_is_said_before_anything_is_sent(
-    serve: Serve, questions: Path, words: tuple[str, ...], said: str
-):
+def test_what_cannot_be_graded_is_said_before_anything_is_sent(serve, questions, words, said: str):
     server = serve(grader)
     Path("empty.md").write_text("\n", encoding="utf-8")
     done = evaluate(*words)
@@ -174,9 +172,7 @@ def test_what_cannot_be_graded_is_said_before_anything_is_sent(
     assert not server.asked
 
 
-def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(
-    serve: Serve, questions: Path
-):
+def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(serve, questions):
     pytest.importorskip("nltk")
     serve(grader)
     assert evaluate("--rubric", "rubric.md", "-o", "e.jsonl").code == 0

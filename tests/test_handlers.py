@@ -109,9 +109,7 @@ def test_a_body_that_cannot_be_read_is_a_finding(line: str):
      "replaces has no colon behind it", "Write replaces: OLD(CTX, X) = (CTX, X)."),
     ("CONCAT(X) : all X\n", "PRL501", "and stays one", "Give the action another name."),
 ])  # fmt: skip
-def test_a_line_that_is_wrong_is_told_with_its_own_form(
-    text: str, code: str, message: str, help: str
-):
+def test_a_line_that_is_wrong_is_told_with_its_own_form(text, code: str, message: str, help: str):
     [found] = check_library(Source("x.actions", text))
     assert (found.code, message in found.message, found.help) == (code, True, help)
 
@@ -336,9 +334,7 @@ def test_no_model_is_asked_with_a_library_that_has_errors(text: str):
     ("body: solver magic", "FIND_A needs the solver magic; there is retrieve."),
     ("demonstration:\n    1. a = CONCAT(CTX, X)", "FIND_A needs a decomposer: take"),
 ])  # fmt: skip
-def test_no_model_is_asked_where_a_run_has_nothing_to_carry_an_action_out(
-    serve: Serve, body: str, told: str
-):
+def test_no_model_is_asked_where_a_run_has_nothing_to_carry_an_action_out(serve, body, told: str):
     endpoint = serve(["She left."])
     text = f"{FIND_A}  {body}\n"
     row = {"id": "a", "question": "Why?", "document": {"text": "Mara left."}, "gold": "Yes."}
@@ -458,9 +454,7 @@ def test_what_would_never_end_is_refused(plan: str, depth: int, why: str):
         ("BOTH(CTX, A) : A in CTX\n  plan:\n    1. a = TOLD(CTX, A)", "", "", ""),
     ],
 )  # fmt: skip
-def test_what_a_call_gives_and_an_action_loses_is_told(
-    action: str, severity: str, place: str, wrong: str
-):
+def test_what_a_call_gives_and_an_action_loses_is_told(action, severity, place: str, wrong: str):
     others = "WHY(CTX, X) : Find why X in CTX\nTOLD(T, A) : How T and A are told\n"
     source = Source("l", f"{others}{action}\n")
     told = [(one, source.at(one.span)) for one in check_library(source)]

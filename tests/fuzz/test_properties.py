@@ -73,9 +73,7 @@ NOTES = st.sampled_from(["", " : ", " : find # noqa: PRL201", " : # it  is ", " 
 @settings(MODEST, max_examples=100)
 @given(NAMES, NAMES, st.lists(st.one_of(NAMES, QUOTED), max_size=3), NOTES)
 @example("a", "F", ["{b}"], "")
-def test_a_step_in_canonical_form_is_read_as_the_table_reads_it(
-    name: str, action: str, args: list[str], note: str
-) -> None:
+def test_a_step_in_canonical_form_is_read_as_the_table_reads_it(name, action: str, args, note: str):
     text = f"1. {name} = {action}({', '.join(args)}){note}"
     span = Span(3, len(text))
     by_table = grammar._parse(grammar._table("plan"), text, span, "step")
@@ -446,9 +444,7 @@ def test_a_file_of_any_kind_is_mutated():
     assert list(files.attack(250, 1)) == []
 
 
-def test_the_attack_on_files_starts_from_what_is_right(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_the_attack_on_files_starts_from_what_is_right(monkeypatch, tmp_path: Path):
     monkeypatch.setenv("WEATHER_KEY", "w")
     monkeypatch.setenv("ENCYCLOPAEDIA_KEY", "e")
     for name, data in files.prepare(tmp_path).items():
