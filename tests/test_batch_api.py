@@ -33,7 +33,6 @@ from tests.conftest import ROOT
 from tests.forks import Fork
 from tests.server import (
     KEY,
-    Handler,
     answering,
     breaking_off,
     completion,

@@ -13,7 +13,6 @@ import pytest
 from pearl.cli import COMMANDS
 from pearl.lang.parser import parse
 from tests.runs import runs
-from tests.server import Serve
 from tests.shell import BAD, GOOD, STORY, all_on_terminal, call, on_terminal, one_line, process
 
 ROOT = Path(__file__).parent.parent

@@ -87,11 +87,7 @@ class TestMetadata:
         aliases=("FIND_PART",),
         provenance=("17", "a, b", 'say "so"', "{x}", "33 b", "", "\u2028\u00e9"),
         replaces=(
-            Replaced(
-                "FIND_BEST",
-                ("CTX", "X", "Y"),
-                (CTX, Template((Ref("X"), " of ", Ref("Y")))),
-            ),
+            Replaced("FIND_BEST", ("CTX", "X", "Y"), (CTX, Template((Ref("X"), " of ", Ref("Y"))))),
             Replaced("FIND_THEME", ("CTX",), (CTX, Literal('"theme" = {x}'))),
         ),
     )

@@ -109,10 +109,7 @@ def _first(prompt: str, found: list[str]) -> str:
 
 
 def run(
-    plan: str,
-    context: Context,
-    document: Source | None = None,
-    ask: Any = None,
+    plan: str, context: Context, document: Source | None = None, ask: Any = None
 ) -> tuple[Finished, Any, Journal]:
     """A plan's run, who was asked, each time within the window, and a journal that replays."""
     model, parsed = ask or Reader(context.window), parse(plan)
@@ -966,8 +963,7 @@ def test_the_quick_bound_of_a_prompt_is_one(note: str, text: str, items: list[st
 
 
 @pytest.mark.parametrize(
-    ("share", "told"),
-    [(0.001, "less than 1 %"), (0.5, "about 50 %"), (0.996, "more than 99 %")],
+    ("share", "told"), [(0.001, "less than 1 %"), (0.5, "about 50 %"), (0.996, "more than 99 %")]
 )
 def test_a_prompt_says_what_share_is_left_out(share: str, told: str):
     action = Action("LOOK", (Param(DOCUMENT), Param("X")), doc="Look for X in CTX.")

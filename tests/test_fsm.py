@@ -268,10 +268,7 @@ class TestWays:
         other = simple("Which year saw Ada Holt born?", "compound")
         found = finds("1862", IN_1862)
         model = Walking(
-            decompose=[other],
-            search=[found],
-            revise=[revised(BORN)],
-            judge=[{"same": True}],
+            decompose=[other], search=[found], revise=[revised(BORN)], judge=[{"same": True}]
         )
         done = Done(model)
         assert done.text == "1862"

@@ -29,7 +29,6 @@ from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan
 from tests.conftest import library_of
 from tests.scripted_models import Scripted, carry_out
-from tests.server import Serve
 from tests.shell import Result, call, one_line
 
 ACTIONS = """\

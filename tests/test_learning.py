@@ -39,15 +39,7 @@ from pearl.commaqa.model import (
     with_holes,
     write_model,
 )
-from pearl.commaqa.programs import (
-    Bank,
-    CachingAgents,
-    Case,
-    Refusals,
-    Term,
-    levels_of,
-    run_moves,
-)
+from pearl.commaqa.programs import Bank, CachingAgents, Case, Refusals, Term, levels_of, run_moves
 from pearl.commaqa.schema_reader import read_schema
 from pearl.commaqa.search import Candidate, HopScorer, SearchBudget, best_first, greedy
 from pearl.commaqa.world import World, WorldQuestion, read_world, read_worlds
