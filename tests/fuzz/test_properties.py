@@ -251,9 +251,11 @@ def lost(text: str, parsed: ast.Parsed) -> str:
 
 @MODEST
 @given(st.one_of(planlike(), st.text(alphabet="ab=(),\"':.#-*`[]{}<>/ \n1CTX", max_size=80)))
-def test_nothing_is_lost(text: str) -> None:
+def test_nothing_is_lost_and_what_is_read_is_printed_and_read_alike(text: str) -> None:
+    parsed = parse(text)
     # Marks of emphasis and ends of lines say nothing.
-    assert lost(text, parse(text)).strip(".;,*` ") == ""
+    assert lost(text, parsed).strip(".;,*` ") == ""
+    assert parse(print_plan(parsed.plan)).plan == parsed.plan
 
 
 # -- what is printed is read back
@@ -332,13 +334,6 @@ def test_a_printed_plan_is_read_back(plan: ast.Plan) -> None:
     assert not parsed.broken, text
     assert parsed.plan == plan
     assert print_plan(parsed.plan) == text
-
-
-@MODEST
-@given(planlike())
-def test_what_is_read_is_printed_and_read_alike(text: str) -> None:
-    plan = parse(text).plan
-    assert parse(print_plan(plan)).plan == plan
 
 
 @MODEST
