@@ -20,10 +20,10 @@ import pytest
 import pearl
 from pearl.lang.output_files import replacing
 from pearl.store.store import open_store
-from tests.forks import Fork
+from tests.forks import ROOT, Fork
 from tests.runs import runs
 from tests.server import Serve, Server, completion, dripping, failing
-from tests.shell import BAD, GOOD, STORY, call, command, one_line
+from tests.shell import BAD, GOOD, STORY, Result, call, command, one_line
 
 ASK = "Why did Mara leave?"
 QUESTION = {"id": "a", "question": ASK, "document": "story.txt", "gold": "x"}
@@ -121,7 +121,6 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "can be standard input", ["ask", "-", "-"]),
     (2, "Standard input is empty", ["plan", "-"]),
     (2, "question is empty", ["ask", "story.txt", "  "]),
-    (2, "question is empty", ["plan", " \n "]),
     (2, "2 to 26 options", ["ask", "story.txt", ASK, "--option", "one"]),
     (2, "2 to 26 options", ["ask", "story.txt", ASK, *["--option", "x"] * 27]),
     (2, "2 to 26 options", ["ask", "story.txt", ASK, "--option", "x", "--option", " "]),
@@ -131,7 +130,6 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "own.py is Python, and a library is text", ["lint", "good.plan", "--library", "own.py"]),
     (2, "missing.plan does not exist", ["run", "missing.plan", "story.txt"]),
     (2, "standard input", ["run", "-", "-"]),
-    (2, "There is no store at", ["trace", "last"]),
     (2, "There are no runs in none.db", ["trace", "last", "--store", "none.db"]),
     (2, "No run is named zz", ["trace", "zz", "--store", "two.db"]),
     (2, "bytes.db cannot be used: file is not a database", ["trace", "x", "--store", "bytes.db"]),
@@ -139,9 +137,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "names several runs", ["trace", "20", "--store", "two.db"]),
     (2, "has no plan", ["trace", "last", "--store", "two.db", "-o", "good.plan"]),
     (2, "Name a run", ["trace", " ", "--store", "two.db"]),
-    (2, "file is not a database", ["runs", "--store", "story.txt"]),
     (2, "There is no store at nowhere.db", ["runs", "--store", "nowhere.db"]),
-    (2, "There is no store at", ["cache", "stats"]),
     (2, "is no age", ["cache", "prune", "--older-than", "soon", "--store", "two.db"]),
     (2, "30d (a month)", ["cache", "prune", "--older-than", "1m", "--store", "two.db"]),
     (2, "no replies to export", ["cache", "export", "--store", "two.db"]),
@@ -165,9 +161,7 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "large.jsonl:1: gold is to be the right option's letter", ["estimate", "large.jsonl"]),
     (2, "table.csv is a table, and no JSON", ["estimate", "table.csv"]),
     (2, "array.json is JSON over several lines: give one", ["estimate", "array.json"]),
-    (2, "array.json is JSON over several lines", ["mine", "array.json", "-o", "x.actions"]),
     (2, "rows.csv:2 has no document", ["estimate", "rows.csv"]),
-    (2, "table.csv is a table, and no JSON", ["mine", "table.csv", "-o", "x.actions"]),
     (2, "table.csv is a table, and no JSON", ["report", "table.csv"]),
     (2, "sheet.xlsx is a table, and no JSON", ["batch", "sheet.xlsx", "-o", "a.jsonl"]),
     (2, "/dev/zero is a device: name a file.", ["index", "/dev/zero", "-o", "new.index"]),
@@ -178,7 +172,6 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "a file of their own", ["batch", "rows.jsonl", "-o", "-"]),
     (2, "no such does not exist", ["batch", "rows.jsonl", "-o", "no such/x"]),
     (2, "file is not TOML", ["estimate", "rows.jsonl", "--prices", "file"]),
-    (2, "deep.jsonl:1", ["replay", "deep.jsonl"]),
     (2, "deep.jsonl:1", ["ask", "story.txt", ASK, "--model", "recorded:deep.jsonl"]),
     (2, "good.plan has a plan without values: pearl run runs it", ["replay", "good.plan"]),
     (1, "so it was not run: the plan comes first", ["run", "story.txt", "good.plan"]),
@@ -204,26 +197,20 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
         ["graph", "good.plan", "--format", "svg", "-o", "g.md"],
     ),
     (2, "verdicts is not written as .pdf", ["review", "export", "-o", "v.pdf"]),
-    (2, "latin.txt exists and is no file of answers", ["batch", "one.jsonl", "-o", "latin.txt"]),
     (2, "rows.jsonl exists and is no file of answers", ["batch", "one.jsonl", "-o", "rows.jsonl"]),
     (2, "story.txt exists and is no library", ["mine", "rows.jsonl", "-o", "story.txt"]),
-    (2, "latin.txt exists and is no library", ["condense", "core", "-o", "latin.txt"]),
     (2, "cannot be written", ["plan", ASK, "--store", "/proc/runs/s.db"]),
     (2, "option fire is given twice", ["ask", "story.txt", ASK, *["--option", "fire"] * 2]),
     (2, "is given twice", ["ask", "story.txt", ASK, "--option", "a fire", "--option", "a  fire "]),
     (2, "Options need a question", ["run", "free.plan", "story.txt", *["--option", "x"] * 2]),
-    (2, "no/such", ["plan", ASK, "-o", "no/such/file.plan"]),
     (2, "folder", ["plan", ASK, "-o", "folder"]),
     (2, "not a database", ["ask", "story.txt", ASK, "--store", "bytes.db"]),
-    (2, "array.jsonl:1", ["replay", "array.jsonl"]),
-    (2, "text.jsonl:1", ["replay", "text.jsonl"]),
     (2, "rows.jsonl:1", ["replay", "rows.jsonl"]),
     (2, "step_outputs", ["replay", "outputs.jsonl"]),
     (2, "holds no .plan", ["lint", "folder"]),
     (2, "missing.plan", ["fmt", "missing.plan"]),
     (2, "no rule PRL999", ["rule", "PRL999"]),
     (2, "PRL9", ["lint", "good.plan", "--select", "PRL9"]),
-    (2, "missing.plan", ["graph", "missing.plan"]),
     (1, "cannot be drawn", ["graph", "bad.plan", "-o", "existing.mmd"]),
     (2, "There is no command", ["nosuch"]),
     (2, "close: pearl review agreement.", ["review", "agrement", "--format", "markdown"]),
@@ -234,7 +221,6 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "No such option", ["ask", "story.txt", ASK, "--nosuch"]),
     (2, "'abc' is not a number", ["ask", "story.txt", ASK, "--max-cost", "abc"]),
     (2, "'1.5' is not a whole number", ["ask", "story.txt", ASK, "--depth", "1.5"]),
-    (2, "'abc' is not a whole number", ["eval", "nameless", "--seed", "abc"]),
     (2, "pearl eval questions --data rows.jsonl evaluates", ["eval", "rows.jsonl"]),
     (2, "Give a document and a question about it", ["ask", "story.txt"]),
     (2, "the document comes first: pearl ask story.txt", ["ask", ASK, "story.txt"]),
@@ -245,7 +231,6 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
         "question, put that in quotes: pearl ask story.txt",
         ["ask", "story.txt", *"Why did she dig?".split()],
     ),
-    (2, "Why did she does not exist: check", ["ask", "Why did she", "story.txt", "x.txt"]),
     (2, "in quotes: pearl ask story.txt", ["ask", "Why did she", "story.txt", "x.txt"]),
     (2, "no.txt does not exist: check the path of the document.", ["ask", "no.txt", "Why?"]),
     (2, "form.pdf:1 is a PDF, and no text", ["batch", "form.pdf", "-o", "a.jsonl"]),
@@ -674,7 +659,7 @@ def test_a_full_disk_is_told(words: str):
     assert done.stderr == "pearl: The output cannot be written: No space left on device.\n"
 
 
-@pytest.mark.parametrize("words", ["actions", "plan Why?", "ask story.txt Why? --json"])
+@pytest.mark.parametrize("words", ["actions", "ask story.txt Why? --json"])
 def test_a_folder_that_was_deleted_is_told(words: str):
     done = shell(f"mkdir gone; cd gone; rmdir ../gone; pearl {words}")
     assert done.returncode == 2
@@ -695,23 +680,32 @@ CAPABILITIES = "-dac_override,-dac_read_search"
 """By which nothing is shut to the superuser."""
 
 
+SHUT = (
+    # A file that is there is told of beside findings.
+    ("lint good.plan", 1, "good.plan cannot be read (Permission denied)"),
+    ("lint shut/in.plan", 2, "shut/in.plan cannot be read (Permission denied)"),
+    ("lint shut", 2, "shut cannot be read (Permission denied): change its permissions, or name"),
+    ("lint above", 2, "above/shut cannot be read (Permission denied)"),
+    ("review above", 2, "above/shut cannot be read (Permission denied)"),
+    ("ask shut Why?", 2, "shut cannot be read (Permission denied)"),
+    ("ask above Why?", 2, "above/shut cannot be read (Permission denied)"),
+    ("ask listed Why?", 2, "listed/a.txt cannot be read (Permission denied)"),
+    ("index above -o new.index", 2, "above/shut cannot be read (Permission denied)"),
+    ("runs --store shut/s.db", 2, "shut/s.db cannot be used (Permission denied): check its path"),
+    ("plan Why? -o folder/x.plan", 2, "cannot be written"),
+    ("plan Why? --store folder/s.db", 2, "cannot be written"),
+    ("plan Why? -o good.plan", 2, "cannot be written"),
+)
+EACH = """
+import json, sys
+from tests.shell import call
+print(json.dumps([call(*words.split()) for words in json.loads(sys.argv[1])]))
+"""
+"""Commands one after another, in a process that is let see no more than a person is."""
+
+
 @pytest.mark.skipif(SUPERUSER and not shutil.which("setpriv"), reason="needs setpriv")
-@pytest.mark.parametrize(("words", "said"), [
-    ("lint good.plan", "good.plan cannot be read (Permission denied)"),
-    ("lint shut/in.plan", "shut/in.plan cannot be read (Permission denied)"),
-    ("lint shut", "shut cannot be read (Permission denied): change its permissions, or name"),
-    ("lint above", "above/shut cannot be read (Permission denied)"),
-    ("review above", "above/shut cannot be read (Permission denied)"),
-    ("ask shut Why?", "shut cannot be read (Permission denied)"),
-    ("ask above Why?", "above/shut cannot be read (Permission denied)"),
-    ("ask listed Why?", "listed/a.txt cannot be read (Permission denied)"),
-    ("index above -o new.index", "above/shut cannot be read (Permission denied)"),
-    ("runs --store shut/s.db", "shut/s.db cannot be used (Permission denied): check its path"),
-    ("plan Why? -o folder/x.plan", "cannot be written"),
-    ("plan Why? --store folder/s.db", "cannot be written"),
-    ("plan Why? -o good.plan", "cannot be written"),
-])  # fmt: skip
-def test_files_and_folders_that_are_shut(words: str, said: str):
+def test_files_and_folders_that_are_shut():
     Path("good.plan").chmod(0)
     Path("folder").chmod(0o500)
     Path("listed/.hidden").mkdir(parents=True, mode=0)
@@ -722,13 +716,14 @@ def test_files_and_folders_that_are_shut(words: str, said: str):
     for name, mode in (("shut", 0), ("above/shut", 0), ("listed", 0o400)):
         Path(name).chmod(mode)
     bounds = [f"--{kind}={CAPABILITIES}" for kind in ("bounding-set", "inh-caps")]
-    done = shell(f"pearl {words}", ("setpriv", *bounds) if SUPERUSER else ())
+    words = [*(("setpriv", *bounds) if SUPERUSER else ()), sys.executable, "-c", EACH]
+    words.append(json.dumps([line for line, *_ in SHUT]))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
     for name in ("shut", "above/shut", "listed", "listed/.hidden"):
         Path(name).chmod(0o700)
-    # A file that is there is told of beside findings.
-    assert done.returncode == (1 if words == "lint good.plan" else 2)
-    assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
+    for (line, code, said), result in zip(SHUT, json.loads(done.stdout), strict=True):
+        assert said in one_line(Result(*result), code), line
 
 
 @pytest.mark.parametrize("bad", [b"", b'a = CONCAT("caf\xe9")\n'])
