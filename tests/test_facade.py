@@ -314,7 +314,6 @@ def test_a_document_is_named_by_whatever_is_a_path(tmp_path: Path):
     (lambda one: one.ask_sync(STORY * 900, "Why?"), r"pearl.Source\(name, text\)"),
     (lambda one: one.ask_sync("Mara left.", "Why?"), r"^Mara left. is no file: .*Source\(name"),
     (lambda one: one.ask_sync("story.txt", None), "The question is None: give a text"),
-    (lambda one: one.ask_sync("story.txt", 0), "The question is 0: give a text"),
     (lambda one: one.ask_sync("story.txt", ["a"]), r"The question is \['a'\]: give a text"),
     (lambda one: one.ask_sync("story.txt", " "), "The question is empty"),
     (lambda one: one.plan_sync("Who?", shown=-1), "shown is -1: give a number"),
