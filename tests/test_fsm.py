@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from pearl.models.base import ModelError
 from pearl.models.middleware.stack import start_engine
 from pearl.prompts.calls import Call, CorrectFilled, FillSchema
 from pearl.prompts.render import load_schema, render
-from pearl.runtime.calls import Caller, Journal, plan_come_to, read_object
+from pearl.runtime.calls import Caller, Journal, plan_come_to
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.runtime.evidence import evidence
 from pearl.runtime.loop import Finished, RunError
@@ -352,10 +351,8 @@ def cases() -> list[dict[str, list[Any]]]:
 class TestRevisions:
     @pytest.mark.parametrize(("bad", "complaint"), [
         ("{", "- It holds no JSON object."),
-        ('{"kind": "hard", "sub_question": "Who?"}', "kind: 'hard' is not one of"),
-        ('{"kind": "simple"}', "'sub_question' is a required property"),
-        ('{"kind": "simple", "sub_question": " "}', "sub_question: ' ' does not match"),
-        ('{"kind": "simple", "sub_question": 7}', "sub_question: 7 is not of type 'string'"),
+        ('{"kind": "hard", "sub_question": " "}', "kind: 'hard' is not one of"),
+        ('{"kind": "hard", "sub_question": " "}', "sub_question: ' ' does not match"),
     ])  # fmt: skip
     def test_a_bad_reply_is_mended_in_place(self, bad: str, complaint: str):
         done = Done(Walking(decompose=[bad]))
@@ -712,12 +709,6 @@ class TestTable:
             assert not state.action or LIBRARY.get(state.action)
         assert set(machine.closing) <= names
         assert any(END in one.on.values() for one in machine.states)
-
-    def test_examples_of_the_schemas_fit_them(self):
-        for state in FSM2.states:
-            schema = load_schema(state.asks)
-            for _, reply in schema.examples:
-                assert read_object(reply, schema) == (json.loads(reply), ())
 
     @pytest.mark.parametrize("name", MACHINES)
     def test_it_is_drawn(self, name: str):
