@@ -568,19 +568,6 @@ def test_an_endpoint_that_fails_at_everything_stops_a_batch_and_one_now_and_then
     assert batch().code == 0
 
 
-def test_a_refused_key_stops_the_batch(serve: Any):
-    server = serve([failing(401)])
-    write(*(question(f"q{at}") for at in range(30)))
-    line = one_line(batch("--concurrency", "4"), 1)
-    assert "OPENAI_API_KEY" in line
-    assert "To go on: pearl batch q.jsonl -o a.jsonl --concurrency 4" in line
-    assert len(server.asked) <= 8
-    assert answers() == {}
-    server.script = saying("Yes.")
-    assert batch("--concurrency", "4").code == 0
-    assert len(answers()) == 30
-
-
 def test_a_budget_stops_before_the_call_that_would_exceed_it(serve: Any):
     usage = {"prompt_tokens": 400, "completion_tokens": 100}
     server = serve(lambda _: completion("Yes.", usage=usage), PEARL_MAX_TOKENS="200")
