@@ -465,12 +465,6 @@ def test_files_that_cannot_be_used(tmp_path: Path, data: object, message: str):
     assert "\n" not in str(caught.value)
 
 
-def test_a_line_that_is_not_json(tmp_path: Path):
-    (tmp_path / "worlds.jsonl").write_text('{"kb": \n', encoding="utf-8")
-    with pytest.raises(InputError, match="worlds.jsonl:1 is not JSON"):
-        list(read_worlds("worlds.jsonl"))
-
-
 # -- scores --------------------------------------------------------------------------------------
 
 

@@ -651,7 +651,6 @@ def test_passes_are_taken_or_left(serve: Any):
     assert '"y"' not in answers()["a"]["plan"]
     batch("--pass", "none")
     assert '"y"' in answers()["a"]["plan"]
-    assert "no pass is named fold" in one_line(batch("--pass", "fold"), 2)
 
 
 def test_the_journal_of_a_question_is_its_own(serve: Any):
