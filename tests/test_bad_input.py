@@ -219,6 +219,21 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "or search one: pearl index INDEX --search WORDS.", ["index", "serch"]),
     (2, "missing is no index: build one of a corpus with -o INDEX.", ["index", "missing"]),
     (2, "No such option", ["ask", "story.txt", ASK, "--nosuch"]),
+    (2, "-o FILE", ["condense", "core", "--review"]),
+    (2, "--reasoning needs a language", "eval questions --data gold.jsonl --reasoning".split()),
+    *(
+        (2, said, ["generate", "commaqa", *words.split()])
+        for words, said in (
+            ("", "Name a --schema to make worlds of, or a file to --describe or --agents."),
+            ("--describe no.jsonl", "no.jsonl does not exist"),
+            ("--agents no.jsonl --json", "--json tells of a file: name one with -o FILE."),
+            ("--schema other -o w", "No schema other ships with Pearl: use explicit, implicit"),
+            ("--schema other.toml -o w", "other.toml does not exist"),
+            ("--schema numeric --split odd -o w", "no split is called odd: use iid, compgen."),
+            ("--schema numeric --json", "--json tells of a file: name one with -o FILE."),
+            ("--schema numeric -o no/such.jsonl", "The folder no does not exist"),
+        )
+    ),
     (2, "'abc' is not a number", ["ask", "story.txt", ASK, "--max-cost", "abc"]),
     (2, "'1.5' is not a whole number", ["ask", "story.txt", ASK, "--depth", "1.5"]),
     (2, "pearl eval questions --data rows.jsonl evaluates", ["eval", "rows.jsonl"]),

@@ -505,13 +505,6 @@ def test_failures_are_seen_behind_a_long_list_of_methods(tmp_path: Path):
     assert line.endswith("…, 7 failed")
 
 
-def test_kinds_of_reasoning_are_labelled_by_a_language_model_alone(tmp_path: Path):
-    file = write_articles(tmp_path, *many(1))
-    words = ("--methods", "zero-shot", "--reasoning", "--model", "offline")
-    done = call("eval", "quality", "--data", file, *words)
-    assert (done.code, "--reasoning needs a language model" in done.err) == (2, True)
-
-
 def test_sizes_that_methods_name_and_sizes_that_the_library_does_not_have(tmp_path: Path):
     words = ("--library-sizes", "5,900", "--library", "quality")
     methods = ("--methods", "pearl@5,zero-shot,pearl@5")
