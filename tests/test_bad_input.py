@@ -117,6 +117,8 @@ CASES: list[tuple[int, str, Sequence[str]]] = [
     (2, "bare16.txt is a binary file", ["ask", "bare16.txt", ASK]),
     (2, "story.txt/x cannot be read", ["ask", "story.txt/x", ASK]),
     (2, "cannot be read (File name too long)", ["ask", "x" * 300, ASK]),
+    (2, "A document has no name", ["ask", "", ASK]),
+    (2, "rebel has no states: take fsm1 or", "ask story.txt Who? --strategy rebel --turns".split()),
     (2, "Standard input is empty", ["ask", "-", ASK]),
     (2, "can be standard input", ["ask", "-", "-"]),
     (2, "Standard input is empty", ["plan", "-"]),

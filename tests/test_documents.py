@@ -737,12 +737,6 @@ def test_more_documents_than_are_shown_are_counted():
     )  # fmt: skip
 
 
-def test_an_empty_name_is_no_document():
-    assert "A document has no name" in one_line(call("ask", "", "Who?"), 2)
-    with pytest.raises(InputError, match="A document has no name"):
-        pearl.ask_sync("", "Who?", model="offline")
-
-
 def test_a_folder_of_documents_is_indexed(two: tuple[str, str]):
     pytest.importorskip("tantivy", reason="pearl[corpus] is not installed")
     Path("papers/more").mkdir(parents=True)

@@ -308,6 +308,7 @@ def test_a_document_is_named_by_whatever_is_a_path(tmp_path: Path):
 @pytest.mark.parametrize(("asked", "said"), [
     (lambda one: one.ask_sync("story.txt", "Who?", shown=-1), "shown is -1: give a number"),
     (lambda one: one.ask_sync("story.txt", "Who?", examples="2"), "examples is '2': give a number"),
+    (lambda one: one.ask_sync("", "Who?"), "A document has no name"),
     (lambda one: one.ask_sync([], "Who?"), "is no document: give a path, several, or a Source"),
     (lambda one: one.ask_sync(StringIO("Late."), "Who?"), "An open file is no document: give"),
     (lambda one: one.ask_sync(pearl.Source("a", None), "Who?"), "The text of a is NoneType: "),

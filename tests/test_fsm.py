@@ -499,12 +499,6 @@ class TestTurns:
                       for one in done.model.asked)  # fmt: skip
         assert whole < longest <= 3 * whole
 
-    def test_only_machines_have_states(self):
-        Path("d.txt").write_text(TEXT, encoding="utf-8")
-        told = call("ask", "d.txt", "Who?", "--strategy", "rebel", "--turns", "--model", "offline")
-        assert told.code == 2
-        assert "rebel has no states: take fsm1 or fsm2, or leave out the option turns." in told.err
-
 
 def test_a_revision_says_of_which_type_the_question_is():
     done = Done(Walking(revise=[{**revised(HOPS[1][0]), "type": "comparison"}]))
