@@ -131,9 +131,7 @@ one fifth of it => 0.2 | two tenth graders => 2 | two and one-half => 2.5
 def test_the_last_number_of_a_text(row: str):
     text, _, number = row.partition(" => ")
     assert last_number(text) == (Decimal(number) if number else None)
-
-
-def test_two_thirds_are_as_exact_as_their_digits():
+    # A fraction in words is as exact as in digits.
     assert last_number("two-thirds") == last_number("2/3")
 
 

@@ -405,14 +405,13 @@ def test_a_solver_without_an_answer_is_told_with_its_reason():
     ]  # fmt: skip
 
 
-def test_a_filter_whose_solver_says_neither_yes_nor_no():
-    with pytest.raises(RunError, match="A filter needs yes or no, and was given text"):
-        run('1. l = FLAT(["a"])\n2. s = SHOUT(where l)')
-
-
-def test_a_solver_that_is_not_there():
-    with pytest.raises(RunError, match="needs the solver sing; there is shout"):
-        run('1. a = SING("x")', library("SING(X) : sing X\n  body: solver sing\n"))
+@pytest.mark.parametrize(("plan", "why"), [
+    ('1. l = FLAT(["a"])\n2. s = SHOUT(where l)', "A filter needs yes or no, and was given text"),
+    ('1. a = SING("x")', "needs the solver sing; there is shout"),
+])  # fmt: skip
+def test_a_solver_that_cannot_be_used_fails_its_step(plan: str, why: str):
+    with pytest.raises(RunError, match=why):
+        run(plan, library(f"{ACTIONS}SING(X) : sing X\n  body: solver sing\n"))
 
 
 def test_an_action_that_is_a_plan_of_its_own():
