@@ -99,64 +99,46 @@ def each(line: str) -> Callable[[int], str]:
 
 
 LONG: dict[str, tuple[Callable[[str], None], Callable[[int], str], int]] = {
-    "brace": (checked, lambda size: f'a = F("{{{" " * size}x")', 1500),
-    "space in a note's place": (checked, lambda size: f"a = F(CTX){' ' * size}x", 2000),
-    "space in a name": (checked, lambda size: f"a{' ' * size}b = F(CTX)", 1500),
-    "space after noqa": (checked, lambda size: f"So # noqa:{' ' * size}x\n\na = F(CTX)", 400),
-    "space after =": (checked, lambda size: f'a = {" " * size}"', 100),
-    "dashes": (checked, lambda size: f"New actions:\n{'-' * size}x", 1500),
-    "space after a dash": (checked, lambda size: f"-{' ' * size}!", 1500),
-    "tildes": (checked, lambda size: "~" * size + "`", 1500),
+    "brace": (checked, lambda n: f'a = F("{{{" " * n}x")', 1500),
+    "space in a note's place": (checked, lambda n: f"a = F(CTX){' ' * n}x", 2000),
+    "space in a name": (checked, lambda n: f"a{' ' * n}b = F(CTX)", 1500),
+    "space after noqa": (checked, lambda n: f"So # noqa:{' ' * n}x\n\na = F(CTX)", 400),
+    "space after =": (checked, lambda n: f'a = {" " * n}"', 100),
+    "dashes": (checked, lambda n: f"New actions:\n{'-' * n}x", 1500),
+    "space after a dash": (checked, lambda n: f"-{' ' * n}!", 1500),
+    "tildes": (checked, lambda n: "~" * n + "`", 1500),
     "noqa": (checked, each("@. a@ = F(CTX)  # noqa\n"), 200),
-    "names again": (checked, lambda size: "a = F(CTX)\r\n" * size, 250),
+    "names again": (checked, lambda n: "a = F(CTX)\r\n" * n, 250),
     "letters of names": (
         checked,
-        lambda size: (
-            f"{'a' * size} = F(CTX)\nb = F(CTX, {'b' * size})\nc = G(CTX, {'a' * size}b)\n"
-        ),
+        lambda n: f"{'a' * n} = F(CTX)\nb = F(CTX, {'b' * n})\nc = G(CTX, {'a' * n}b)\n",
         8000,
     ),
-    "misspelt returns": (checked, lambda size: "a = F(CTX) : x\n" + "retur a\n" * size, 400),
-    "names after a misspelt return": (
-        checked,
-        lambda size: f"a = F(CTX) : x\nretur {'a, ' * size}{' ' * size}!",
-        400,
-    ),
+    "misspelt returns": (checked, lambda n: "a = F(CTX) : x\n" + "retur a\n" * n, 400),
+    "names after retur": (checked, lambda n: f"a = F(CTX) : x\nretur {'a, ' * n}{' ' * n}!", 400),
     "words after returns": (
         checked,
-        lambda size: each("a@ = F(CTX)\n")(size) + each("return the end @\n")(size),
+        lambda n: each("a@ = F(CTX)\n")(n) + each("return the end @\n")(n),
         100,
     ),
     "words after each return": (checked, each("a@ = F(CTX)\nreturn the end @\n"), 100),
     "words without quotes": (checked, each("a@ = F(CTX, the sale @) : it\n"), 25),
     "counts of answers": (
         checked,
-        lambda size: (
-            f'a = F(CTX)\nb = CHECK_TRUE(CTX, "{{each a}}{"{a}" * size}")\n'
-            + each("c@ = COUNT(b)\n")(size)
+        lambda n: (
+            f'a = F(CTX)\nb = CHECK_TRUE(CTX, "{{each a}}{"{a}" * n}")\n'
+            + each("c@ = COUNT(b)\n")(n)
         ),
         200,
     ),
     "filters": (checked, each("a@ = FIND_EVENT(CTX, where a%)\n"), 60),
-    "lists beside a call": (
-        checked,
-        lambda size: "a = F(each a, " + "each a, " * size + "G(each a))",
-        400,
-    ),
-    "values of one list": (
-        checked,
-        lambda size: f"a = F(CTX)\nb = F({'each values a, ' * size}a)",
-        200,
-    ),
-    "new and unknown": (checked, lambda size: unknown(size), 40),
+    "lists beside": (checked, lambda n: "a = F(each a, " + "each a, " * n + "G(each a))", 400),
+    "values of one list": (checked, lambda n: f"a = F(CTX)\nb = F({'each values a, ' * n}a)", 200),
+    "new and unknown": (checked, lambda n: unknown(n), 40),
     "fences": (fixed, each("```\na@ = FIND_EVENT(CTX, @,000) : it\n```\n"), 20),
     "harm": (fixed, each("@. a = FIND_EVENT(CTX, @,000, 'x\") : it\n"), 10),
-    "examples": (as_library, lambda size: "F(X)\n" + '  example: ("a") = "b"\n' * size, 60),
-    "steps of an action": (
-        as_library,
-        lambda size: "F(X)\n  plan:\n" + "    a = F(X)\n" * size,
-        80,
-    ),
+    "examples": (as_library, lambda n: "F(X)\n" + '  example: ("a") = "b"\n' * n, 60),
+    "steps of an action": (as_library, lambda n: "F(X)\n  plan:\n" + "    a = F(X)\n" * n, 80),
 }
 
 
