@@ -428,34 +428,31 @@ def taught(*told: str) -> dict[str, object]:
 ASKED = {"id": "q", "question": "Who?", "answer": ["Ines"]}
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ([], "a world is an object"),
-        (broken(kb=None), "kb is not there, or is not an object"),
-        (broken(kb={"born": ["died(Ada, 1)"]}), r"write a fact as born\(one, other\)"),
-        (broken(kb={"born": ["born(Ada, 1)", "born(Ada)"]}), "not all of one length"),
-        (broken(kb={"born": "born(Ada, 1)"}), "born is not a list"),
-        (broken(pred_lang_config={"text": {}}), "the agent text needs a list of templates"),
-        (broken(pred_lang_config={"text": [3]}), "a template of text is no object"),
-        (taught("m", "= median($1)", "$1?", "x"), "median has no steps and is no arithmetic: use"),
-        (taught("m", "= diff($1)", "$1?", "x"), "diff has 1 arguments"),
-        (taught("t", "born(Ada)", "x?"), r"born\(Ada\): a look-up needs one \?"),
-        (taught("t", "born", "x?"), "born has a step that is not an operation"),
-        (taught("t", "born(?, $1)", "$1$2", "x"), "two slots with nothing between them"),
-        (
-            broken(pred_lang_config={"t": [{**template("t", "b(?)", "x"), "init": {"y": "x"}}]}),
-            "needs slots such",
-        ),
-        (broken(qa_pairs=[{"question": "Who?"}]), "id is not there"),
-        (broken(qa_pairs=[{**ASKED, "answer": None}]), "question q: an answer is a list"),
-        (
-            broken(qa_pairs=[{**ASKED, "decomposition": [{"op": "project", "m": "t", "q": "#1?",
-                                                          "a": ["x"]}]}]),
-            "list of item and answer",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("data", "message"), [
+    ([], "a world is an object"),
+    (broken(kb=None), "kb is not there, or is not an object"),
+    (broken(kb={"born": ["died(Ada, 1)"]}), r"write a fact as born\(one, other\)"),
+    (broken(kb={"born": ["born(Ada, 1)", "born(Ada)"]}), "not all of one length"),
+    (broken(kb={"born": "born(Ada, 1)"}), "born is not a list"),
+    (broken(pred_lang_config={"text": {}}), "the agent text needs a list of templates"),
+    (broken(pred_lang_config={"text": [3]}), "a template of text is no object"),
+    (taught("m", "= median($1)", "$1?", "x"), "median has no steps and is no arithmetic: use"),
+    (taught("m", "= diff($1)", "$1?", "x"), "diff has 1 arguments"),
+    (taught("t", "born(Ada)", "x?"), r"born\(Ada\): a look-up needs one \?"),
+    (taught("t", "born", "x?"), "born has a step that is not an operation"),
+    (taught("t", "born(?, $1)", "$1$2", "x"), "two slots with nothing between them"),
+    (
+        broken(pred_lang_config={"t": [{**template("t", "b(?)", "x"), "init": {"y": "x"}}]}),
+        "needs slots such",
+    ),
+    (broken(qa_pairs=[{"question": "Who?"}]), "id is not there"),
+    (broken(qa_pairs=[{**ASKED, "answer": None}]), "question q: an answer is a list"),
+    (
+        broken(qa_pairs=[{**ASKED, "decomposition": [{"op": "project", "m": "t", "q": "#1?",
+                                                      "a": ["x"]}]}]),
+        "list of item and answer",
+    ),
+])  # fmt: skip
 def test_files_that_cannot_be_used(tmp_path: Path, data: object, message: str):
     path = tmp_path / "worlds.jsonl"
     path.write_text(json.dumps(row()) + "\n" + json.dumps(data) + "\n", encoding="utf-8")

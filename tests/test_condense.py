@@ -133,22 +133,19 @@ class TestDefinitions:
             "Find the reason, motive, justification or rationale for X given the input CTX."
         )
 
-    @pytest.mark.parametrize(
-        ("line", "asked"),
-        [
-            ("FIND_FLAW(CTX, X) # Find the greatest flaw of X given the input CTX.",
-             "greatest flaw of {X}"),
-            ("FIND_MISSION(CTX, X, Y) : Find the mission of X given the input CTX.",
-             "mission of {X} with regard to {Y}"),
-            ("FIND_PLOT(CTX) : Find the plot of CTX.", "plot of the document"),
-            ("FIND_END(CTX, X) : Tell where X stands when CTX ends.",
-             "where {X} stands when the document ends"),
-            ("FIND_SAID(CTX, X) : Report what CTX says of X, from its start in CTX on.",
-             "what the document says of {X}, from its start on"),
-            ("PREDICT(CTX, X) : Predict whether X happens", "Predict whether {X} happens"),
-            ("FIND_REACTION(CTX, X) #", "reaction of {X}"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("line", "asked"), [
+        ("FIND_FLAW(CTX, X) # Find the greatest flaw of X given the input CTX.",
+         "greatest flaw of {X}"),
+        ("FIND_MISSION(CTX, X, Y) : Find the mission of X given the input CTX.",
+         "mission of {X} with regard to {Y}"),
+        ("FIND_PLOT(CTX) : Find the plot of CTX.", "plot of the document"),
+        ("FIND_END(CTX, X) : Tell where X stands when CTX ends.",
+         "where {X} stands when the document ends"),
+        ("FIND_SAID(CTX, X) : Report what CTX says of X, from its start in CTX on.",
+         "what the document says of {X}, from its start on"),
+        ("PREDICT(CTX, X) : Predict whether X happens", "Predict whether {X} happens"),
+        ("FIND_REACTION(CTX, X) #", "reaction of {X}"),
+    ])  # fmt: skip
     def test_what_an_action_asks_for_in_words(self, line: str, asked: str) -> None:
         (action,) = actions(line)
         assert print_arg(phrase(action)) == f'"{asked}"'

@@ -426,18 +426,15 @@ SECOND = LAST.replace("last letters", "letters at position 2")
 SEQUENCE = 'Reverse the sequence "sea, wind, rope, sail, oar, key, tea cup"'
 
 
-@pytest.mark.parametrize(
-    ("library", "folder", "question", "answer", "asked"),
-    [
-        ("letters", "letters", LAST, "n b y", 0),
-        ("letters", "letters_flat", SECOND, "n o y", 0),
-        ("letters_by_example", "letters_by_example", LAST, "n b y", 1 + 3 * 2 + 1),
-        ("letters_by_example", "letters_by_example", SECOND, "n o y", 1 + 3 * 2 + 1),
-        ("letters_by_example", "letters_flat", SECOND, "n o y", 1 + 3 + 3 + 1),
-        ("reversal_by_example", "reversal_by_example", f"{SEQUENCE}.",
-         "tea cup, key, oar, sail, rope, wind, sea", 2 * (3 + 1) + 3 * 3),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("library", "folder", "question", "answer", "asked"), [
+    ("letters", "letters", LAST, "n b y", 0),
+    ("letters", "letters_flat", SECOND, "n o y", 0),
+    ("letters_by_example", "letters_by_example", LAST, "n b y", 1 + 3 * 2 + 1),
+    ("letters_by_example", "letters_by_example", SECOND, "n o y", 1 + 3 * 2 + 1),
+    ("letters_by_example", "letters_flat", SECOND, "n o y", 1 + 3 + 3 + 1),
+    ("reversal_by_example", "reversal_by_example", f"{SEQUENCE}.",
+     "tea cup, key, oar, sail, rope, wind, sea", 2 * (3 + 1) + 3 * 3),
+])  # fmt: skip
 def test_the_same_questions_with_builtins_and_with_handlers_by_example(
     library: str, folder: str, question: str, answer: str, asked: int
 ):

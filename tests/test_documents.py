@@ -175,20 +175,16 @@ def test_cells_of_a_pdf_s_tables_are_kept_apart():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("lines", "text"),
-    [
-        # Its last cell alone; a cell of two lines beside centred ones, or ones that begin at its
-        # top; and no table, but the columns of a page below its head.
-        (["A\tB\tC", "1\t\t3", "\t2\t"], "A\tB\tC\n1\t\t3\n\t2"),
-        (["A\tB\tC", "", "x\t^of two__lines^\t7", "", "y\t\t4"],
-         "A\tB\tC\nx\tof two lines\t7\ny\t\t4"),
-        (["A\tB\tC", "x\tof two_lines\t^7", "", "y\t\t4"], "A\tB\tC\nx\tof two lines\t7\ny\t\t4"),
-        (["A\tB", f"{'_'.join(['left'] * 12)}\t{11 * '^'}{'_'.join(['right'] * 12)}"],
-         "\n".join(["A\tB", *["left"] * 12, *["right"] * 12])),
-    ],
-    ids=("one cell", "centred", "top", "columns"),
-)  # fmt: skip
+@pytest.mark.parametrize(("lines", "text"), [
+    # Its last cell alone; a cell of two lines beside centred ones, or ones that begin at its
+    # top; and no table, but the columns of a page below its head.
+    (["A\tB\tC", "1\t\t3", "\t2\t"], "A\tB\tC\n1\t\t3\n\t2"),
+    (["A\tB\tC", "", "x\t^of two__lines^\t7", "", "y\t\t4"],
+     "A\tB\tC\nx\tof two lines\t7\ny\t\t4"),
+    (["A\tB\tC", "x\tof two_lines\t^7", "", "y\t\t4"], "A\tB\tC\nx\tof two lines\t7\ny\t\t4"),
+    (["A\tB", f"{'_'.join(['left'] * 12)}\t{11 * '^'}{'_'.join(['right'] * 12)}"],
+     "\n".join(["A\tB", *["left"] * 12, *["right"] * 12])),
+], ids=("one cell", "centred", "top", "columns"))  # fmt: skip
 def test_a_row_of_a_pdf_s_table_keeps_its_cells_together(lines: list[str], text: str):
     assert documents.pdf(pdf_of([lines])).strip("\n\f") == text
 

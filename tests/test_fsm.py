@@ -234,20 +234,17 @@ class TestWays:
             "return summary\n"
         )
 
-    @pytest.mark.parametrize(
-        ("second", "third", "asked"),
-        [
-            ("Where is Holt & Sons?", "Who sold Holt & Sons Ltd?",
-             ["Where is {found_1_answer}?", "Who sold {found_2_answer}?"]),
-            ("Where is Holt & Sons?", "Who sold Holt & Sons?",
-             ["Where is {found_1_answer}?", "Who sold {found_1_answer}?"]),
-            ("Is it Holt & Sonship?", "Is Holt & Sons Ltd Holt & Sons of McHolt & Sons?",
-             ["Is it Holt & Sonship?",
-              "Is {found_2_answer} {found_1_answer} of McHolt & Sons?"]),
-            ("Holt & Sons", "Is {found_1} Holt & Sons Ltd?",
-             ["{found_1_answer}", "Is \\{found_1} {found_2_answer}?"]),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("second", "third", "asked"), [
+        ("Where is Holt & Sons?", "Who sold Holt & Sons Ltd?",
+         ["Where is {found_1_answer}?", "Who sold {found_2_answer}?"]),
+        ("Where is Holt & Sons?", "Who sold Holt & Sons?",
+         ["Where is {found_1_answer}?", "Who sold {found_1_answer}?"]),
+        ("Is it Holt & Sonship?", "Is Holt & Sons Ltd Holt & Sons of McHolt & Sons?",
+         ["Is it Holt & Sonship?",
+          "Is {found_2_answer} {found_1_answer} of McHolt & Sons?"]),
+        ("Holt & Sons", "Is {found_1} Holt & Sons Ltd?",
+         ["{found_1_answer}", "Is \\{found_1} {found_2_answer}?"]),
+    ])  # fmt: skip
     def test_an_answer_in_a_sub_question_is_a_reference(self, second: str, third: str, asked):
         found = finds("Holt & Sons Ltd", BY_HOLT)
         asks = [simple(one, "compound") for one in (second, third)]

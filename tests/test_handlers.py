@@ -434,21 +434,18 @@ def test_what_would_never_end_is_refused(plan: str, depth: int, why: str):
     assert run('1. a = TWICE("x")', depth=1)[0] == "X\nX"
 
 
-@pytest.mark.parametrize(
-    ("action", "severity", "place", "wrong"),
-    [
-        ("GATHER(S1, ...) : a S1\n  plan:\n    1. a = CONCAT(S1)", "ERROR", "S1", "S1 repeats"),
-        ("RETR(K: number, Q) -> list : K, Q\n  body: solver retrieve", "ERROR", "retrieve",
-         "a retriever takes a query and a number"),
-        ("CLAUSE(DOC, X) : X, DOC\n  plan:\n    1. a = WHY(DOC, X)", "WARNING", "DOC",
-         "its plan gives DOC to WHY for CTX"),
-        ("FIND(CTX, X) : X in CTX\n  plan:\n    1. a = WHY(CTX, \"X\")", "WARNING", '"X"',
-         'its plan has "X" as a text'),
-        ("FIND(CTX, X) : X in CTX\n  plan:\n    1. a = WHY(CTX, \"X\")\n    return X", "", "", ""),
-        ("EVERY(L: list, X) : X in L\n  plan:\n    1. a = WHY(each L, X)", "", "", ""),
-        ("BOTH(CTX, A) : A in CTX\n  plan:\n    1. a = TOLD(CTX, A)", "", "", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("action", "severity", "place", "wrong"), [
+    ("GATHER(S1, ...) : a S1\n  plan:\n    1. a = CONCAT(S1)", "ERROR", "S1", "S1 repeats"),
+    ("RETR(K: number, Q) -> list : K, Q\n  body: solver retrieve", "ERROR", "retrieve",
+     "a retriever takes a query and a number"),
+    ("CLAUSE(DOC, X) : X, DOC\n  plan:\n    1. a = WHY(DOC, X)", "WARNING", "DOC",
+     "its plan gives DOC to WHY for CTX"),
+    ("FIND(CTX, X) : X in CTX\n  plan:\n    1. a = WHY(CTX, \"X\")", "WARNING", '"X"',
+     'its plan has "X" as a text'),
+    ("FIND(CTX, X) : X in CTX\n  plan:\n    1. a = WHY(CTX, \"X\")\n    return X", "", "", ""),
+    ("EVERY(L: list, X) : X in L\n  plan:\n    1. a = WHY(each L, X)", "", "", ""),
+    ("BOTH(CTX, A) : A in CTX\n  plan:\n    1. a = TOLD(CTX, A)", "", "", ""),
+])  # fmt: skip
 def test_what_a_call_gives_and_an_action_loses_is_told(action, severity, place: str, wrong: str):
     others = "WHY(CTX, X) : Find why X in CTX\nTOLD(T, A) : How T and A are told\n"
     source = Source("l", f"{others}{action}\n")

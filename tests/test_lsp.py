@@ -399,24 +399,21 @@ class TestHover:
     def _opened(self, one: Editor) -> None:
         assert one.open("hover.plan", PLAN) == []
 
-    @pytest.mark.parametrize(
-        ("mark", "covers", "words"),
-        [
-            ("FIND_RELA|TION(CTX", "FIND_RELATION", (
-                "```pearl-plan\nFIND_RELATION(CTX, X, Y) -> text\n```\n\n",
-                "State what X and Y are to each other", "Also called FIND_RELATIONSHIP.",
-                "From quality.actions.",
-            )),
-            ("ages = FIND_|TRUST", "FIND_TRUST", ("Declared by this plan.",)),
-            ("CTX, r|o, ", "ro", ("Step 1, gives text.", "Used by steps 2, 3, 4.")),
-            ("|ro = FIND", "ro", ("```pearl-plan\nro = FIND_",)),
-            ("mother of {r|o}", "ro", ("```pearl-plan\nro = FIND_",)),
-            ("each al|l", "all", ("```pearl-plan\nall = FIND_",)),
-            ("tie, ag|es", "ages", ("gives pairs",)),
-            ("ea|ch all", "each ", ("once for every item",)),
-            ("FIND_ALL(CT|X", "CTX", ("The document",)),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("mark", "covers", "words"), [
+        ("FIND_RELA|TION(CTX", "FIND_RELATION", (
+            "```pearl-plan\nFIND_RELATION(CTX, X, Y) -> text\n```\n\n",
+            "State what X and Y are to each other", "Also called FIND_RELATIONSHIP.",
+            "From quality.actions.",
+        )),
+        ("ages = FIND_|TRUST", "FIND_TRUST", ("Declared by this plan.",)),
+        ("CTX, r|o, ", "ro", ("Step 1, gives text.", "Used by steps 2, 3, 4.")),
+        ("|ro = FIND", "ro", ("```pearl-plan\nro = FIND_",)),
+        ("mother of {r|o}", "ro", ("```pearl-plan\nro = FIND_",)),
+        ("each al|l", "all", ("```pearl-plan\nall = FIND_",)),
+        ("tie, ag|es", "ages", ("gives pairs",)),
+        ("ea|ch all", "each ", ("once for every item",)),
+        ("FIND_ALL(CT|X", "CTX", ("The document",)),
+    ])  # fmt: skip
     def test_what_is_shown(self, one: Editor, mark: str, covers: str, words: tuple[str, ...]):
         told = one.mark("hover", "hover.plan", mark)
         assert [part for part in words if part not in told["contents"]["value"]] == []
