@@ -496,20 +496,6 @@ def test_a_question_s_calls_are_counted_over_all_frames():
     assert len(done) == 30
 
 
-@pytest.mark.parametrize("mode", ["each", "where"])
-def test_a_list_that_is_too_wide_is_not_run_over(mode: str):
-    library = own("ASK(X) -> bool : Ask X.\n")
-    model = Scripted(lambda _: "yes")
-    plan = parse(f'1. l = FLAT(["a", "b", "c"])\n2. s = ASK({mode} l)').plan
-    with pytest.raises(RunError, match="l has 3 items, and a step runs over 2 at most") as raised:
-        run(model, lambda _: GivenPlan(plan), "q", library, handlers=Handlers(width=2))
-    assert raised.value.failures[0].reason == "width"
-    assert not model.asked
-    finished, _, _ = run(model, lambda _: GivenPlan(plan), "q", library, handlers=Handlers(width=3))
-    assert len(model.asked) == 3
-    assert finished.outputs == ("s",)
-
-
 def test_values_in_an_action_s_demonstrations_stay_there_when_a_library_is_laid_out():
     text = (ROOT / "actions" / "reversal_tail.actions").read_text(encoding="utf-8")
     assert "    # value items" in text
@@ -654,14 +640,19 @@ def test_a_plan_bomb_fails_before_it_takes_the_memory(plan: str, monkeypatch: py
 
 
 def test_what_a_step_may_take_is_set_from_outside(monkeypatch: pytest.MonkeyPatch):
-    wide = "a = PARTS(CTX, 501)\nb = FIND_EVENT(CTX, each a)"
-    assert fails(wide).cause == (
-        "a has 501 items, and a step runs over 500 at most (PEARL_WIDTH): nothing was asked."
-    )
+    wide = "a = PARTS(CTX, 501)\nb = CHECK_TRUE(CTX, {} a)"
+    for mode in ("each", "where"):
+        assert fails(wide.format(mode)) == StepFailure(
+            "b", "width",
+            "a has 501 items, and a step runs over 500 at most (PEARL_WIDTH): nothing was asked.",
+        )  # fmt: skip
     monkeypatch.setenv("PEARL_WIDTH", "7")
-    assert "over 7 at most" in fails(wide).cause
+    assert "over 7 at most" in fails(wide.format("each").replace("501", "8")).cause
+    model, seven = Scripted(lambda _: "yes"), parse(wide.format("where").replace("501", "7")).plan
+    run(model, lambda _: GivenPlan(seven), "q", load_library())
+    assert len(model.asked) == 7
     monkeypatch.setenv("PEARL_CHARACTERS", "99")
     assert "99 characters are left" in fails("a = PARTS(CTX, 50)").cause
     monkeypatch.setenv("PEARL_WIDTH", "many")
     with pytest.raises(InputError, match="PEARL_WIDTH is wrong"):
-        fails(wide)
+        fails(wide.format("each"))
