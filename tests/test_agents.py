@@ -161,13 +161,16 @@ def test_any_question_survives_being_written(operation: Operation, question: str
     assert read_operation(hop.operator) == operation
 
 
-@pytest.mark.parametrize(("operator", "operation"), [
-    ("select", Operation(Mode.PLAIN)),
-    ("project_values", Operation(Mode.EACH, None, ("values",))),
-    ("projectValues", Operation(Mode.EACH_VALUES)),
-    ("filterValues(#3)_keys", Operation(Mode.WHERE_VALUES, 3, ("keys",))),
-    *((operator, None) for operator in ("select_select", "project_", "filter(#0)", "Select")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("operator", "operation"),
+    [
+        ("select", Operation(Mode.PLAIN)),
+        ("project_values", Operation(Mode.EACH, None, ("values",))),
+        ("projectValues", Operation(Mode.EACH_VALUES)),
+        ("filterValues(#3)_keys", Operation(Mode.WHERE_VALUES, 3, ("keys",))),
+        *((operator, None) for operator in ("select_select", "project_", "filter(#0)", "Select")),
+    ],
+)
 def test_operators(operator: str, operation: Operation | None):
     assert read_operation(operator) == operation
 
@@ -180,44 +183,52 @@ REFUSED = (
 )
 
 
-@pytest.mark.parametrize(("agent", "question", "answer"), [
-    ("table", "Who directed Alba?", ["Ines"]),
-    ("table", "Who was the director of Alba?", ["Ines"]),
-    ("table", "Ines made what?", ["Alba", "Borea"]),
-    ("table", "Which films are there?", ["Alba", "Borea", "Cirro"]),
-    ("text", "Who was born in 1907?", ["Ines", "Ada"]),
-    # Somebody who is known, and of whom no such fact is.
-    ("text", "How far threw Ines?", []),
-    # Not this agent's, not its words, not its inputs.
-    *(("table", question, None) for question in REFUSED.split("|")),
-    ("text", "Who directed Alba?", None),
-    ("text", "Who was born in 1950?", None),
-    ("nobody", "Who directed Alba?", None),
-    # A phrasing whose slot the template does not have.
-    ("text", "Who all threw 50.0?", None),
-    ("text", "Who all threw $2?", None),
-])  # fmt: skip
-def test_agents_answer_their_own_language_alone(agents: Agents, agent: str, question: str, answer):
+@pytest.mark.parametrize(
+    ("agent", "question", "answer"),
+    [
+        ("table", "Who directed Alba?", ["Ines"]),
+        ("table", "Who was the director of Alba?", ["Ines"]),
+        ("table", "Ines made what?", ["Alba", "Borea"]),
+        ("table", "Which films are there?", ["Alba", "Borea", "Cirro"]),
+        ("text", "Who was born in 1907?", ["Ines", "Ada"]),
+        # Somebody who is known, and of whom no such fact is.
+        ("text", "How far threw Ines?", []),
+        # Not this agent's, not its words, not its inputs.
+        *(("table", question, None) for question in REFUSED.split("|")),
+        ("text", "Who directed Alba?", None),
+        ("text", "Who was born in 1950?", None),
+        ("nobody", "Who directed Alba?", None),
+        # A phrasing whose slot the template does not have.
+        ("text", "Who all threw 50.0?", None),
+        ("text", "Who all threw $2?", None),
+    ],
+)
+def test_agents_answer_their_own_language_alone(
+    agents: Agents, agent: str, question: str, answer: Value | None
+):
     assert agents.ask(agent, question) == answer
     assert agents.calls == 1
     assert agents.unread == (not list(agents.world.language.readings(agent, question)))
 
 
-@pytest.mark.parametrize(("question", "answer"), [
-    ("How many are 50.0\n70.4?", 2),
-    ("How many are 50.0?", 1),
-    ("How many are ?", 0),
-    ('How many are ["50.0", 66.0]?', 2),
-    ("What is the most of 9.5\n70.4?", 70.4),
-    ("What is the most of [66, 9]?", 66),
-    ("What is the least of [66.0]?", 66.0),
-    ("From 85.8 to 92.4?", 6.6),
-    ("From 59.6 to 59.6?", 0.0),
-    ("From 1911 to 1907?", 4),
-    ("Is 9 < 10?", True),
-    ("Is 10.0 < 10?", False),
-    ("Is 9 < 10 so?", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("How many are 50.0\n70.4?", 2),
+        ("How many are 50.0?", 1),
+        ("How many are ?", 0),
+        ('How many are ["50.0", 66.0]?', 2),
+        ("What is the most of 9.5\n70.4?", 70.4),
+        ("What is the most of [66, 9]?", 66),
+        ("What is the least of [66.0]?", 66.0),
+        ("From 85.8 to 92.4?", 6.6),
+        ("From 59.6 to 59.6?", 0.0),
+        ("From 1911 to 1907?", 4),
+        ("Is 9 < 10?", True),
+        ("Is 10.0 < 10?", False),
+        ("Is 9 < 10 so?", True),
+    ],
+)
 def test_arithmetic(agents: Agents, question: str, answer: Value | None):
     assert told([agents.ask("math_special", question)]) == told([answer])
 
@@ -290,17 +301,20 @@ def test_every_operator_and_transformation(agents: Agents):
     assert answers[7:] == [["Ines", "Ada"], ["1907"], [], 70.4]
 
 
-@pytest.mark.parametrize("line", [
-    '(select) [text] "How far threw Nobody?"',
-    '(select) [text] "How far threw #2?"',
-    '(project) [text] "How far threw Ada?"',
-    '(project(#2)) [text] "How far threw #1?"',
-    '(projectValues) [text] "How far threw #1?"',
-    '(filter) [text] "How far threw #1?"',
-    '(project_keys_keys) [text] "How far threw #1?"',
-    '(select_values) [text] "Who was born in 1907?"',
-    '(filter) [math_special] "Is #2 < 60?"',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        '(select) [text] "How far threw Nobody?"',
+        '(select) [text] "How far threw #2?"',
+        '(project) [text] "How far threw Ada?"',
+        '(project(#2)) [text] "How far threw #1?"',
+        '(projectValues) [text] "How far threw #1?"',
+        '(filter) [text] "How far threw #1?"',
+        '(project_keys_keys) [text] "How far threw #1?"',
+        '(select_values) [text] "Who was born in 1907?"',
+        '(filter) [math_special] "Is #2 < 60?"',
+    ],
+)
 def test_a_hop_without_an_answer_ends_the_run(agents: Agents, line: str):
     first = '(select) [text] "Who was born in 1907?"\n'
     assert run_hops(parse_hops(first + line + "\n" + first), agents) == [["Ines", "Ada"]]
@@ -361,31 +375,37 @@ def test_a_plan_with_other_names_is_read():
     )
 
 
-@pytest.mark.parametrize(("plan", "message"), [
-    ('a = FIND_EVENT(CTX, "x")', "a asks no agent"),
-    ('a = ASK_TEXT("x")\nb = COUNT(a)', "b asks no agent"),
-    ('a = ASK_TEXT("x", "y")', "a asks no question"),
-    ("a = ASK_TEXT(5)", "a asks no question"),
-    ('a = ASK_TEXT("x #1")', "would read as an answer"),
-    ('a = ASK_TEXT("x")\nb = ASK_TEXT("#{a}{a}1")', "would read as an answer"),
-    ('a = ASK_TEXT("x")\nb = ASK_TEXT("{a}")\nreturn a', "return that one alone"),
-    ('a = ASK_TEXT("x")\nb = ASK_TEXT("y")', "return that one alone"),
-    ('a = ASK_TEXT("x")\nb = FLAT(a)\nc = ASK_TEXT("{a}{b}")', "a, which is no hop's answer"),
-    ('a = ASK_TEXT("x")\nb = ASK_TEXT("{each a} {a}")', "in more ways"),
-    ('a = ASK_TEXT("x")\nb = ASK_TEXT("{a}")\nc = ASK_TEXT("{each a} {each b}")', "more ways"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ('a = FIND_EVENT(CTX, "x")', "a asks no agent"),
+        ('a = ASK_TEXT("x")\nb = COUNT(a)', "b asks no agent"),
+        ('a = ASK_TEXT("x", "y")', "a asks no question"),
+        ("a = ASK_TEXT(5)", "a asks no question"),
+        ('a = ASK_TEXT("x #1")', "would read as an answer"),
+        ('a = ASK_TEXT("x")\nb = ASK_TEXT("#{a}{a}1")', "would read as an answer"),
+        ('a = ASK_TEXT("x")\nb = ASK_TEXT("{a}")\nreturn a', "return that one alone"),
+        ('a = ASK_TEXT("x")\nb = ASK_TEXT("y")', "return that one alone"),
+        ('a = ASK_TEXT("x")\nb = FLAT(a)\nc = ASK_TEXT("{a}{b}")', "a, which is no hop's answer"),
+        ('a = ASK_TEXT("x")\nb = ASK_TEXT("{each a} {a}")', "in more ways"),
+        ('a = ASK_TEXT("x")\nb = ASK_TEXT("{a}")\nc = ASK_TEXT("{each a} {each b}")', "more ways"),
+    ],
+)
 def test_plans_that_are_no_decompositions(plan: str, message: str):
     with pytest.raises(HopError, match=message):
         to_hops(parse(plan).plan)
 
 
-@pytest.mark.parametrize(("hop", "message"), [
-    (Hop("guess", "text", "Who?"), "no operator"),
-    (Hop("project", "text", "Who?"), "needs an answer such as #1"),
-    (Hop("project(#2)", "text", "Who is #1?"), "needs #2"),
-    (Hop("select", "Text", "Who?"), "no agent's name"),
-    (Hop("select", "math", "Who?"), "no agent's name"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("hop", "message"),
+    [
+        (Hop("guess", "text", "Who?"), "no operator"),
+        (Hop("project", "text", "Who?"), "needs an answer such as #1"),
+        (Hop("project(#2)", "text", "Who is #1?"), "needs #2"),
+        (Hop("select", "Text", "Who?"), "no agent's name"),
+        (Hop("select", "math", "Who?"), "no agent's name"),
+    ],
+)
 def test_hops_that_are_no_plan(hop: Hop, message: str):
     with pytest.raises(HopError, match=message):
         to_plan([hop])
@@ -428,31 +448,40 @@ def taught(*told: str) -> dict[str, object]:
 ASKED = {"id": "q", "question": "Who?", "answer": ["Ines"]}
 
 
-@pytest.mark.parametrize(("data", "message"), [
-    ([], "a world is an object"),
-    (broken(kb=None), "kb is not there, or is not an object"),
-    (broken(kb={"born": ["died(Ada, 1)"]}), r"write a fact as born\(one, other\)"),
-    (broken(kb={"born": ["born(Ada, 1)", "born(Ada)"]}), "not all of one length"),
-    (broken(kb={"born": "born(Ada, 1)"}), "born is not a list"),
-    (broken(pred_lang_config={"text": {}}), "the agent text needs a list of templates"),
-    (broken(pred_lang_config={"text": [3]}), "a template of text is no object"),
-    (taught("m", "= median($1)", "$1?", "x"), "median has no steps and is no arithmetic: use"),
-    (taught("m", "= diff($1)", "$1?", "x"), "diff has 1 arguments"),
-    (taught("t", "born(Ada)", "x?"), r"born\(Ada\): a look-up needs one \?"),
-    (taught("t", "born", "x?"), "born has a step that is not an operation"),
-    (taught("t", "born(?, $1)", "$1$2", "x"), "two slots with nothing between them"),
-    (
-        broken(pred_lang_config={"t": [{**template("t", "b(?)", "x"), "init": {"y": "x"}}]}),
-        "needs slots such",
-    ),
-    (broken(qa_pairs=[{"question": "Who?"}]), "id is not there"),
-    (broken(qa_pairs=[{**ASKED, "answer": None}]), "question q: an answer is a list"),
-    (
-        broken(qa_pairs=[{**ASKED, "decomposition": [{"op": "project", "m": "t", "q": "#1?",
-                                                      "a": ["x"]}]}]),
-        "list of item and answer",
-    ),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "a world is an object"),
+        (broken(kb=None), "kb is not there, or is not an object"),
+        (broken(kb={"born": ["died(Ada, 1)"]}), r"write a fact as born\(one, other\)"),
+        (broken(kb={"born": ["born(Ada, 1)", "born(Ada)"]}), "not all of one length"),
+        (broken(kb={"born": "born(Ada, 1)"}), "born is not a list"),
+        (broken(pred_lang_config={"text": {}}), "the agent text needs a list of templates"),
+        (broken(pred_lang_config={"text": [3]}), "a template of text is no object"),
+        (taught("m", "= median($1)", "$1?", "x"), "median has no steps and is no arithmetic: use"),
+        (taught("m", "= diff($1)", "$1?", "x"), "diff has 1 arguments"),
+        (taught("t", "born(Ada)", "x?"), r"born\(Ada\): a look-up needs one \?"),
+        (taught("t", "born", "x?"), "born has a step that is not an operation"),
+        (taught("t", "born(?, $1)", "$1$2", "x"), "two slots with nothing between them"),
+        (
+            broken(pred_lang_config={"t": [{**template("t", "b(?)", "x"), "init": {"y": "x"}}]}),
+            "needs slots such",
+        ),
+        (broken(qa_pairs=[{"question": "Who?"}]), "id is not there"),
+        (broken(qa_pairs=[{**ASKED, "answer": None}]), "question q: an answer is a list"),
+        (
+            broken(
+                qa_pairs=[
+                    {
+                        **ASKED,
+                        "decomposition": [{"op": "project", "m": "t", "q": "#1?", "a": ["x"]}],
+                    }
+                ]
+            ),
+            "list of item and answer",
+        ),
+    ],
+)
 def test_files_that_cannot_be_used(tmp_path: Path, data: object, message: str):
     path = tmp_path / "worlds.jsonl"
     path.write_text(json.dumps(row()) + "\n" + json.dumps(data) + "\n", encoding="utf-8")
@@ -465,45 +494,48 @@ def test_files_that_cannot_be_used(tmp_path: Path, data: object, message: str):
 # -- scores --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("answer", "gold", "exact", "score"), [
-    (["b", "a"], ["a", "b"], True, 1.0),
-    ("b\na\n", ["a", "b"], True, 1.0),
-    (["A ", "b"], ["a", "B"], True, 1.0),
-    (["b"], ["b", "c"], False, 1 / 2),
-    (["b", "c", "d", "e"], ["b", "c"], False, 1 / 2),
-    (["b", "b"], ["b"], False, 1 / 2),
-    # Spans are put beside one another by the words they share.
-    (["Xan", "Bor", "Cul"], ["Xan"], False, 1 / 3),
-    (["New York", "Xan"], ["New Jersey", "Xan"], False, 3 / 4),
-    (["Xan", "Jersey"], ["New Jersey", "Xan"], False, (2 / 3 + 1) / 2),
-    # Greedily, "b c" beside "b c d" leaves "d" nothing: 4/5. The best is 1/2 + 2/3.
-    (["b c", "b e"], ["b c d", "c"], False, (2 / 5 + 2 / 3) / 2),
-    # Articles, punctuation and hyphens between words count in no span, and repeated words once.
-    (["The Xan!"], ["xan"], False, 1.0),
-    (["Xan-Bor"], ["Bor, Xan"], False, 1.0),
-    (["Xan Xan Xan"], ["Xan"], False, 1.0),
-    (["the"], ["a"], False, 1.0),
-    (["the"], ["Xan"], False, 0.0),
-    # A number of the gold span has to be there.
-    (["12 jars"], ["13 jars"], False, 0.0),
-    (["12.0 jars"], ["12 jars"], False, 1.0),
-    (["12 jars"], ["jars"], False, 2 / 3),
-    (["1,200"], ["1200"], False, 1.0),
-    (["-5"], ["5"], False, 0.0),
-    (["c"], ["a", "b"], False, 0.0),
-    ([], ["a"], False, 0.0),
-    ([], [], True, 1.0),
-    (None, ["a"], False, 0.0),
-    (None, [], False, 0.0),
-    ("66.0", 66, True, 1.0),
-    (["66"], 66.0, True, 1.0),
-    (100, "100.0", True, 1.0),
-    (6.5, 6.6, False, 0.0),
-    ("-0.0", 0, True, 1.0),
-    (True, "yes", True, 1.0),
-    (Pairs((("a", 1),)), "a: 1", True, 1.0),
-    (Pairs(()), [], True, 1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "gold", "exact", "score"),
+    [
+        (["b", "a"], ["a", "b"], True, 1.0),
+        ("b\na\n", ["a", "b"], True, 1.0),
+        (["A ", "b"], ["a", "B"], True, 1.0),
+        (["b"], ["b", "c"], False, 1 / 2),
+        (["b", "c", "d", "e"], ["b", "c"], False, 1 / 2),
+        (["b", "b"], ["b"], False, 1 / 2),
+        # Spans are put beside one another by the words they share.
+        (["Xan", "Bor", "Cul"], ["Xan"], False, 1 / 3),
+        (["New York", "Xan"], ["New Jersey", "Xan"], False, 3 / 4),
+        (["Xan", "Jersey"], ["New Jersey", "Xan"], False, (2 / 3 + 1) / 2),
+        # Greedily, "b c" beside "b c d" leaves "d" nothing: 4/5. The best is 1/2 + 2/3.
+        (["b c", "b e"], ["b c d", "c"], False, (2 / 5 + 2 / 3) / 2),
+        # Articles, punctuation and hyphens between words count in no span, and repeated words once.
+        (["The Xan!"], ["xan"], False, 1.0),
+        (["Xan-Bor"], ["Bor, Xan"], False, 1.0),
+        (["Xan Xan Xan"], ["Xan"], False, 1.0),
+        (["the"], ["a"], False, 1.0),
+        (["the"], ["Xan"], False, 0.0),
+        # A number of the gold span has to be there.
+        (["12 jars"], ["13 jars"], False, 0.0),
+        (["12.0 jars"], ["12 jars"], False, 1.0),
+        (["12 jars"], ["jars"], False, 2 / 3),
+        (["1,200"], ["1200"], False, 1.0),
+        (["-5"], ["5"], False, 0.0),
+        (["c"], ["a", "b"], False, 0.0),
+        ([], ["a"], False, 0.0),
+        ([], [], True, 1.0),
+        (None, ["a"], False, 0.0),
+        (None, [], False, 0.0),
+        ("66.0", 66, True, 1.0),
+        (["66"], 66.0, True, 1.0),
+        (100, "100.0", True, 1.0),
+        (6.5, 6.6, False, 0.0),
+        ("-0.0", 0, True, 1.0),
+        (True, "yes", True, 1.0),
+        (Pairs((("a", 1),)), "a: 1", True, 1.0),
+        (Pairs(()), [], True, 1.0),
+    ],
+)
 def test_scores(answer: Value | None, gold: Value, exact: bool, score: float):
     assert exact_match(answer, gold) is exact
     assert f1(answer, gold) == pytest.approx(score)

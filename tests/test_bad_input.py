@@ -295,7 +295,9 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("said", "args"), UNREADABLE, ids=lambda value: str(value)[:60])
-def test_a_text_that_cannot_be_read_is_found_as_one_with_findings_is(said: str, args):
+def test_a_text_that_cannot_be_read_is_found_as_one_with_findings_is(
+    said: str, args: Sequence[str]
+):
     assert said in one_line(call(*args), 1)
     result = call(*args, "--json")
     assert said in one_line(result, 1)
@@ -352,14 +354,17 @@ def test_what_is_read_is_never_written_over(line: str):
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(("line", "ending"), [
-    *(("plan Why? -o", ending) for ending in ("", "-shm", "-journal")),
-    ("batch q.jsonl -o", "-wal"),
-    ("eval questions --data q.jsonl --methods pearl -o", ""),
-    ("mine q.jsonl -o", ""),
-    ("mine q.jsonl -o new.actions --notes", "-shm"),
-    ("condense core --rounds 1 -o", "-journal"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "ending"),
+    [
+        *(("plan Why? -o", ending) for ending in ("", "-shm", "-journal")),
+        ("batch q.jsonl -o", "-wal"),
+        ("eval questions --data q.jsonl --methods pearl -o", ""),
+        ("mine q.jsonl -o", ""),
+        ("mine q.jsonl -o new.actions --notes", "-shm"),
+        ("condense core --rounds 1 -o", "-journal"),
+    ],
+)
 def test_a_store_that_is_not_there_yet_is_not_what_is_written(line: str, ending: str, serve: Serve):
     server = serve(failing(500))
     Path("link").symlink_to(".")
@@ -376,12 +381,15 @@ PAGE = '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta
 
 
 @pytest.mark.parametrize("kind", ["ask", "batch"])
-@pytest.mark.parametrize(("line", "text"), [
-    ("runs show last --html", PAGE),
-    ("trace LAST -o", GOOD),
-    ("graph LAST -o", "flowchart TD\n"),
-    ("cache export last -o", '{"key": "x"}\n'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("runs show last --html", PAGE),
+        ("trace LAST -o", GOOD),
+        ("graph LAST -o", "flowchart TD\n"),
+        ("cache export last -o", '{"key": "x"}\n'),
+    ],
+)
 def test_what_a_run_has_read_is_never_written_over(kind: str, line: str, text: str):
     # It could be one of what the command writes.
     Path("story.txt").write_text(text, encoding="utf-8")
@@ -449,13 +457,18 @@ def test_no_command_writes_over_what_is_another_kind_of_file():
     assert call("condense", "core", "--model", "offline", "-o", "own.actions").code == 0
 
 
-@pytest.mark.parametrize(("change", "said"), [
-    ("DROP TABLE entries", "has lost its table entries"),
-    ("UPDATE pearl_version SET version_num = '0000'", "cannot be used"),
-    ("UPDATE pearl_version SET version_num = X'fffe'", "none of Pearl's"),
-    ("UPDATE sqlite_master SET sql = CAST(X'435245415445fffe' AS TEXT) WHERE name = 'runs'",
-     "no store of Pearl's"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("DROP TABLE entries", "has lost its table entries"),
+        ("UPDATE pearl_version SET version_num = '0000'", "cannot be used"),
+        ("UPDATE pearl_version SET version_num = X'fffe'", "none of Pearl's"),
+        (
+            "UPDATE sqlite_master SET sql = CAST(X'435245415445fffe' AS TEXT) WHERE name = 'runs'",
+            "no store of Pearl's",
+        ),
+    ],
+)
 def test_a_store_that_is_none_any_more(change: str, said: str):
     with closing(sqlite3.connect("two.db")) as store:
         store.execute("PRAGMA writable_schema = 1")
@@ -501,17 +514,20 @@ def test_a_very_long_question_is_only_a_question():
     assert result.code == 0
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("[tool.pearl]\nselect = 3\n", 'select in [tool.pearl] is a list of texts, as ["PRL4"].'),
-    ('[tool.pearl]\nlibrary = "my.actions"\n', 'a list of texts, as ["my.actions"].'),
-    ("[tool.pearl]\nlibrary = 3\n", 'a list of texts, as ["quality"].'),
-    ("[tool.pearl]\nnosuch = []\nnone = []\n", "no setting nosuch or none"),
-    ("not toml", "pyproject.toml"),
-    ("tool = 3\n[tool.pearl]\n", "pyproject.toml"),
-    ("[tool]\npearl = 3\n", "[tool.pearl]"),
-    ('[tool.pearl]\nselect = ["NO1"]\n', "NO1"),
-    ('[tool.pearl]\nlibrary = ["gone.actions"]\n', "gone.actions"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[tool.pearl]\nselect = 3\n", 'select in [tool.pearl] is a list of texts, as ["PRL4"].'),
+        ('[tool.pearl]\nlibrary = "my.actions"\n', 'a list of texts, as ["my.actions"].'),
+        ("[tool.pearl]\nlibrary = 3\n", 'a list of texts, as ["quality"].'),
+        ("[tool.pearl]\nnosuch = []\nnone = []\n", "no setting nosuch or none"),
+        ("not toml", "pyproject.toml"),
+        ("tool = 3\n[tool.pearl]\n", "pyproject.toml"),
+        ("[tool]\npearl = 3\n", "[tool.pearl]"),
+        ('[tool.pearl]\nselect = ["NO1"]\n', "NO1"),
+        ('[tool.pearl]\nlibrary = ["gone.actions"]\n', "gone.actions"),
+    ],
+)
 def test_a_wrong_project_file(text: str, said: str):
     Path("pyproject.toml").write_text(text, encoding="utf-8")
     assert said in one_line(call("lint", "good.plan"), 2)
@@ -571,7 +587,9 @@ def test_what_is_typed_ends_once():
 
 
 @pytest.mark.parametrize("command", [("lint",), ("fmt",), ("ask", "Why?")])
-def test_what_has_no_end_is_not_read_until_memory_has_one(command: tuple[str, ...], monkeypatch):
+def test_what_has_no_end_is_not_read_until_memory_has_one(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("pearl.lang.source.LARGEST_STREAM", 3 << 20)
     name, *more = command
     told = call(name, "/dev/zero", *more, *(["--model", "offline"] if more else []))
@@ -606,7 +624,9 @@ def test_ctrl_c_keeps_the_journal(number: signal.Signals, tmp_path: Path):
     assert run.ended is None
 
 
-def test_a_question_asked_alone_has_a_budget(serve: Serve, tmp_path: Path, monkeypatch):
+def test_a_question_asked_alone_has_a_budget(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     server = serve(lambda _: completion("Yes.", usage={"prompt_tokens": 400}), PEARL_MAX_TOKENS="9")
     words = ("ask", "story.txt", ASK, "--model", "some-model", "--strategy", "fsm1")
     assert "No price is known for some-model" in one_line(call(*words, "--max-cost", "1"), 2)
@@ -792,17 +812,20 @@ def test_a_file_that_cannot_be_read_hides_no_finding_of_the_others(tmp_path: Pat
         assert words in done.err
 
 
-@pytest.mark.parametrize("command", [
-    ["batch", "q.jsonl", "-o", "a.jsonl"],
-    ["estimate", "q.jsonl"],
-    ["mine", "q.jsonl", "-o", "a.actions"],
-    ["refine", "q.jsonl", "-o", "a"],
-    ["eval", "questions", "--data", "q.jsonl"],
-    ["eval", "quality", "--data", "q.jsonl"],
-    ["eval", "hotpotqa", "--data", "q.jsonl"],
-    ["eval", "gsm8k", "--data", "q.jsonl"],
-    ["eval", "celebrities", "--data", "q.jsonl"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["batch", "q.jsonl", "-o", "a.jsonl"],
+        ["estimate", "q.jsonl"],
+        ["mine", "q.jsonl", "-o", "a.actions"],
+        ["refine", "q.jsonl", "-o", "a"],
+        ["eval", "questions", "--data", "q.jsonl"],
+        ["eval", "quality", "--data", "q.jsonl"],
+        ["eval", "hotpotqa", "--data", "q.jsonl"],
+        ["eval", "gsm8k", "--data", "q.jsonl"],
+        ["eval", "celebrities", "--data", "q.jsonl"],
+    ],
+)
 def test_a_row_that_is_not_utf_8_hides_no_other(command: list[str]):
     Path("q.jsonl").write_bytes(b'no json\n{"id": "caf\xe9"}\n[]\n')
     result = call(*command)

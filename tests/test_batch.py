@@ -111,7 +111,9 @@ def test_every_row_is_answered_in_order_and_running_it_again_sends_nothing(serve
         assert call("cache", "prune", "--older-than", age, "--json").json == gone
 
 
-def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_it(serve, request):
+def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_it(
+    serve: Any, request: pytest.FixtureRequest
+):
     of_tests, before, during = gc.get_threshold(), (700, 10, 10), list[tuple[int, int, int]]()
     request.addfinalizer(lambda: (gc.freeze(), gc.set_threshold(*of_tests)))
     gc.unfreeze()
@@ -395,7 +397,9 @@ def test_every_row_that_cannot_be_used_is_named_and_nothing_is_sent(serve: Any):
     assert not Path("a.jsonl").exists()
 
 
-def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(serve, monkeypatch):
+def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
     server = serve(lambda _: failing(404, "no such model"))
     write(*(question(f"q{at}") for at in range(12)))
@@ -426,7 +430,9 @@ def test_a_dead_endpoint_and_a_model_that_is_not_there_stop_a_batch(serve, monke
     assert len(server.asked) <= 2 * 4
 
 
-def test_a_dead_endpoint_that_is_first_asked_for_a_form_stops_a_batch(monkeypatch):
+def test_a_dead_endpoint_that_is_first_asked_for_a_form_stops_a_batch(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.02)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     write(*({**question(f"q{at}"), "plan": None} for at in range(12)))
@@ -438,10 +444,13 @@ def test_a_dead_endpoint_that_is_first_asked_for_a_form_stops_a_batch(monkeypatc
 PAGE = sending("<html>Sign in</html>", "text/html")
 
 
-@pytest.mark.parametrize("said", [
-    lambda at: failing(400, f"Invalid model name passed in model=x (request id: 20260101{at})"),
-    lambda _: PAGE,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "said",
+    [
+        lambda at: failing(400, f"Invalid model name passed in model=x (request id: 20260101{at})"),
+        lambda _: PAGE,
+    ],
+)
 @pytest.mark.parametrize("planned", [True, False])
 def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
     serve: Any, monkeypatch: pytest.MonkeyPatch, said: Any, planned: bool
@@ -462,13 +471,18 @@ def test_an_endpoint_that_says_the_same_of_whatever_it_is_asked_stops_a_batch(
     assert {row["status"] for row in answers().values()} == {"answered"}
 
 
-@pytest.mark.parametrize(("no", "tries"), [
-    (failing(404, "The model some-model does not exist"), 1),
-    (failing(400, "foo/bar is not a valid model ID"), 1),
-    (PAGE, 3),
-    ("", 3),
-])  # fmt: skip
-def test_an_endpoint_that_goes_bad_while_a_batch_runs_stops_it(serve, monkeypatch, no, tries: int):
+@pytest.mark.parametrize(
+    ("no", "tries"),
+    [
+        (failing(404, "The model some-model does not exist"), 1),
+        (failing(400, "foo/bar is not a valid model ID"), 1),
+        (PAGE, 3),
+        ("", 3),
+    ],
+)
+def test_an_endpoint_that_goes_bad_while_a_batch_runs_stops_it(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, no: Any, tries: int
+):
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
     count = itertools.count()
     server = serve(lambda _: "Yes." if next(count) < 12 else no)
@@ -487,13 +501,16 @@ def only_short_replies(body: dict[str, Any]) -> Any:
     return failing(400, "max_tokens is too large") if long else "Yes."
 
 
-@pytest.mark.parametrize(("script", "said", "most"), [
-    # Five forms of replies were tried, eight calls made, and a word was asked for.
-    (lambda _: failing(400, "foo/bar is not a valid model ID"), "", 5 + 8 + 1),
-    (lambda _: PAGE, "", 3 * (5 + 8 + 1)),
-    # The forms of replies were asked for in fewer tokens.
-    (only_short_replies, "Set PEARL_MAX_TOKENS to what it allows. ", 5 + 29),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("script", "said", "most"),
+    [
+        # Five forms of replies were tried, eight calls made, and a word was asked for.
+        (lambda _: failing(400, "foo/bar is not a valid model ID"), "", 5 + 8 + 1),
+        (lambda _: PAGE, "", 3 * (5 + 8 + 1)),
+        # The forms of replies were asked for in fewer tokens.
+        (only_short_replies, "Set PEARL_MAX_TOKENS to what it allows. ", 5 + 29),
+    ],
+)
 def test_what_is_wrong_with_every_call_is_found_out_before_those_that_wait_are_made(
     serve: Any, monkeypatch: pytest.MonkeyPatch, script: Script, said: str, most: int
 ):
@@ -942,17 +959,22 @@ def test_an_estimate_takes_off_what_is_kept(serve: Any):
     assert estimated() == [0, 4, 0, 0]
 
 
-@pytest.mark.parametrize(("text", "said", "commands"), [
-    ("", "tools.toml does not exist", ("batch", "estimate")),
-    ('[sums]\nkind = "calculater"\n', "calculator", ("batch", "estimate")),
-    (
-        '[w]\nabout = "Weather."\nendpoint = "https://x.test/"\n'
-        'headers = {Authorization = "${NOT_SET}"}\n',
-        "NOT_SET is not set",
-        ("batch",),
-    ),
-])  # fmt: skip
-def test_tools_that_cannot_be_used_are_refused_before_a_run(text: str, said: str, commands, serve):
+@pytest.mark.parametrize(
+    ("text", "said", "commands"),
+    [
+        ("", "tools.toml does not exist", ("batch", "estimate")),
+        ('[sums]\nkind = "calculater"\n', "calculator", ("batch", "estimate")),
+        (
+            '[w]\nabout = "Weather."\nendpoint = "https://x.test/"\n'
+            'headers = {Authorization = "${NOT_SET}"}\n',
+            "NOT_SET is not set",
+            ("batch",),
+        ),
+    ],
+)
+def test_tools_that_cannot_be_used_are_refused_before_a_run(
+    text: str, said: str, commands: tuple[str, ...], serve: Any
+):
     server = serve(saying("nothing"))
     write({"id": "a", "question": "Why?", "document": "story.txt"})
     if text:
@@ -993,13 +1015,16 @@ def test_how_deep_a_strategy_goes_is_an_option_of_ask_and_batch(serve: Any):
 FINISHED = json.dumps({"thought": "It says so.", "action": "Finish", "input": "At noon."})
 
 
-@pytest.mark.parametrize(("strategy", "most", "reply"), [
-    ("decomp", 500, "nothing"),
-    ("fsm1", 40, "nothing"),
-    ("fsm2", 40, "nothing"),
-    ("rebel", 80, "nothing"),
-    ("react", 96, FINISHED),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("strategy", "most", "reply"),
+    [
+        ("decomp", 500, "nothing"),
+        ("fsm1", 40, "nothing"),
+        ("fsm2", 40, "nothing"),
+        ("rebel", 80, "nothing"),
+        ("react", 96, FINISHED),
+    ],
+)
 def test_an_estimate_bounds_a_strategy_that_asks_as_it_finds(
     serve: Any, strategy: str, most: int, reply: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -1046,47 +1071,52 @@ def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gol
     assert parse_question(row | {"gold": gold}, "q.jsonl:1").gold == right
 
 
-@pytest.mark.parametrize(("row", "said"), [
-    ({"question": None}, "neither a question nor a plan"),
-    ({"id": None}, "has no id"),
-    ({"id": True}, "its id is to be a text or a whole number."),
-    ({"id": "a\nb"}, "its id holds characters that cannot be printed: write it without them."),
-    ({"id": "\ud800"}, "its id holds characters that cannot be printed"),
-    ({"document": None}, "has no document"),
-    ({"document": 3}, ": document is to be a path, or the text itself."),
-    ({"document": {"text": 5}}, ": document is to be a path, or the text itself."),
-    ({"document": {"text": ""}}, "q.jsonl:2: the document's text is empty: give one with"),
-    ({"document": ["story.txt"]}, 'the text itself, and several as "documents".'),
-    ({"document": "../x.txt"}, "../x.txt is not in"),
-    ({"document": "/etc/hostname"}, "/etc/hostname is not in"),
-    ({"document": "../gone.txt"}, ": name the folder that holds it with --documents."),
-    (
-        {"document": "Lime does no harm."},
-        "Lime does no harm. does not exist: check the path of the document. "
-        'Name the folder that holds it with --documents, or give a text itself as {"text": …}.',
-    ),
-    ({"question": 3}, "question is to be a text"),
-    ({"options": "y"}, "list of texts"),
-    ({"options": ["y"]}, "2 to 26"),
-    ({"options": ["y", "n"], "gold": "maybe"},
-     "letter and no option's text: maybe. Give the letter"),
-    ({"options": ["y", "n"], "gold": "maybe"}, "of the right option, A to B, or its text."),
-    ({"options": ["CO", "Co"], "gold": "co"}, "no option's text: co. Give the letter"),
-    ({"options": ["y", "A"], "gold": "a."}, "no option's text: a. Give the letter"),
-    ({"options": ["!", "…"], "gold": "?"}, "no option's text: ?. Give the letter"),
-    *(
-        ({"options": texts, "gold": gold}, f"{gold} is one option's letter and another's text")
-        for texts, gold in (
-            (["B", "A"], "A"),
-            (["b", "a"], "A"),
-            (["b", "A."], "a"),
-            (["b", "A", "a"], "A"),
-        )
-    ),
-    ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
-    ({"gold": ["y", ["n"]]}, "or a list of such of which each is right"),
-    ({"options": ["y", "n"], "gold": ["y", "n"]}, "gold has several of the options"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"question": None}, "neither a question nor a plan"),
+        ({"id": None}, "has no id"),
+        ({"id": True}, "its id is to be a text or a whole number."),
+        ({"id": "a\nb"}, "its id holds characters that cannot be printed: write it without them."),
+        ({"id": "\ud800"}, "its id holds characters that cannot be printed"),
+        ({"document": None}, "has no document"),
+        ({"document": 3}, ": document is to be a path, or the text itself."),
+        ({"document": {"text": 5}}, ": document is to be a path, or the text itself."),
+        ({"document": {"text": ""}}, "q.jsonl:2: the document's text is empty: give one with"),
+        ({"document": ["story.txt"]}, 'the text itself, and several as "documents".'),
+        ({"document": "../x.txt"}, "../x.txt is not in"),
+        ({"document": "/etc/hostname"}, "/etc/hostname is not in"),
+        ({"document": "../gone.txt"}, ": name the folder that holds it with --documents."),
+        (
+            {"document": "Lime does no harm."},
+            "Lime does no harm. does not exist: check the path of the document. "
+            'Name the folder that holds it with --documents, or give a text itself as {"text": …}.',
+        ),
+        ({"question": 3}, "question is to be a text"),
+        ({"options": "y"}, "list of texts"),
+        ({"options": ["y"]}, "2 to 26"),
+        (
+            {"options": ["y", "n"], "gold": "maybe"},
+            "letter and no option's text: maybe. Give the letter",
+        ),
+        ({"options": ["y", "n"], "gold": "maybe"}, "of the right option, A to B, or its text."),
+        ({"options": ["CO", "Co"], "gold": "co"}, "no option's text: co. Give the letter"),
+        ({"options": ["y", "A"], "gold": "a."}, "no option's text: a. Give the letter"),
+        ({"options": ["!", "…"], "gold": "?"}, "no option's text: ?. Give the letter"),
+        *(
+            ({"options": texts, "gold": gold}, f"{gold} is one option's letter and another's text")
+            for texts, gold in (
+                (["B", "A"], "A"),
+                (["b", "a"], "A"),
+                (["b", "A."], "a"),
+                (["b", "A", "a"], "A"),
+            )
+        ),
+        ({"gold": True}, "gold is to be the right option's letter, a text or a number"),
+        ({"gold": ["y", ["n"]]}, "or a list of such of which each is right"),
+        ({"options": ["y", "n"], "gold": ["y", "n"]}, "gold has several of the options"),
+    ],
+)
 def test_a_wrong_row_is_told_before_anything_is_sent(serve: Any, row: dict[str, Any], said: str):
     server = serve(saying("Yes."))
     whole = {"id": "a", "question": "x", "document": "story.txt"} | row
@@ -1098,15 +1128,18 @@ def test_a_wrong_row_is_told_before_anything_is_sent(serve: Any, row: dict[str, 
     assert not Path("a.jsonl").exists()
 
 
-@pytest.mark.parametrize(("key", "typed", "value", "needed"), [
-    ("question", "qestion", "Why?", True),
-    ("id", "Id", "b", True),
-    ("document", "documnt", "story.txt", True),
-    ("documents", "docments", ["story.txt"], True),
-    ("options", "optons", ["y", "n"], False),
-    ("gold", "glod", "y", False),
-    ("plan", "plna", PLAN.format(about="x"), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "typed", "value", "needed"),
+    [
+        ("question", "qestion", "Why?", True),
+        ("id", "Id", "b", True),
+        ("document", "documnt", "story.txt", True),
+        ("documents", "docments", ["story.txt"], True),
+        ("options", "optons", ["y", "n"], False),
+        ("gold", "glod", "y", False),
+        ("plan", "plna", PLAN.format(about="x"), False),
+    ],
+)
 def test_a_key_that_is_mistyped_is_named_with_the_one_that_is_close(
     serve: Any, key: str, typed: str, value: Any, needed: bool
 ):
@@ -1194,7 +1227,9 @@ def _fails(*_: Any) -> Any:
     raise ExceptionGroup("several", [ZeroDivisionError("nobody\nforesaw this")])
 
 
-def test_an_unforeseen_error_fails_its_question_and_no_other(serve, monkeypatch):
+def test_an_unforeseen_error_fails_its_question_and_no_other(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
     serve(saying("Found."))
     write(*(question(name) for name in "abc"))
     monkeypatch.setattr("pearl.jobs.batch.answer", _fails)
@@ -1211,7 +1246,9 @@ def test_an_unforeseen_error_fails_its_question_and_no_other(serve, monkeypatch)
     assert call("runs", "diff", "last", "last").code == 0
 
 
-def test_rows_that_wait_for_nothing_are_written_as_they_come(serve, monkeypatch):
+def test_rows_that_wait_for_nothing_are_written_as_they_come(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
     """Else the event loop would not come to Ctrl-C before all of them are done."""
     serve(saying("Found."))
     write(*(question(str(at)) for at in range(50)))
@@ -1255,7 +1292,9 @@ def test_a_batch_and_an_evaluation_count_alike_what_fits_no_option():
     assert call("eval", "questions", *how).json["guessed"] == 1
 
 
-def test_a_plan_that_a_person_s_limit_cuts_off_is_told_with_the_setting(serve, monkeypatch):
+def test_a_plan_that_a_person_s_limit_cuts_off_is_told_with_the_setting(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+):
     def script(body: dict[str, Any]) -> Any:
         planning = "reading plans" in str(body)
         return completion('1. a = FIND_EVENT(CTX, "de', finish="length") if planning else "Yes."
@@ -1329,11 +1368,14 @@ def test_an_answer_that_names_no_option_or_tells_of_nothing_is_no_right_one():
     assert "bears out no option, and none is nearer" in page_of("last/a")
 
 
-@pytest.mark.parametrize(("method", "option", "mark"), [
-    ("pearl", "Ulm", "no evidence, no option"),
-    ("pearl", "nine years of Mara", "picked by words"),
-    ("mcq", "nine years of Mara", "picked by words"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "option", "mark"),
+    [
+        ("pearl", "Ulm", "no evidence, no option"),
+        ("pearl", "nine years of Mara", "picked by words"),
+        ("mcq", "nine years of Mara", "picked by words"),
+    ],
+)
 def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
     method: str, option: str, mark: str
 ):

@@ -33,6 +33,7 @@ from tests.conftest import ROOT
 from tests.forks import Fork
 from tests.server import (
     KEY,
+    Handler,
     answering,
     breaking_off,
     completion,
@@ -209,11 +210,14 @@ def test_a_later_request_goes_into_a_later_batch(tmp_path: Path):
         assert [len(batch) for batch in provider.sent] == [6, 1]
 
 
-@pytest.mark.parametrize(("full", "some", "sizes"), [
-    ({"most": 3}, words(7), [1, 3, 3]),
-    # What is larger than a file may be goes alone.
-    ({"most_bytes": 1500}, ["a" * 400, "b" * 400, "c" * 5000, "d" * 400], [1, 1, 2]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("full", "some", "sizes"),
+    [
+        ({"most": 3}, words(7), [1, 3, 3]),
+        # What is larger than a file may be goes alone.
+        ({"most_bytes": 1500}, ["a" * 400, "b" * 400, "c" * 5000, "d" * 400], [1, 1, 2]),
+    ],
+)
 def test_a_full_file_goes_at_once(tmp_path: Path, full, some: list[str], sizes: list[int]):
     with Provider() as provider:
         found = ask(model(provider, tmp_path, **full), some)
@@ -295,21 +299,24 @@ def test_a_document_that_was_cut_is_no_reply(tmp_path: Path):
 # --- what comes back ---
 
 
-@pytest.mark.parametrize(("status", "body", "reason"), [
-    (429, {"error": {"message": "Slow down", "code": "rate_limit_exceeded"}}, "rate"),
-    (429, {"error": {"message": "You exceeded", "code": "insufficient_quota"}}, "quota"),
-    (500, {"error": {"message": "Oops"}}, "server"),
-    (503, "busy", "server"),
-    (400, {"error": {"message": "No", "code": "context_length_exceeded"}}, "context"),
-    (400, {"error": {"message": "No such thing"}}, "request"),
-    (404, None, "request"),
-    (302, {}, "server"),
-    (200, {"choices": []}, "reply"),
-    (200, completion(""), "empty"),
-    (200, completion(None, refusal="I will not"), "refusal"),
-    (200, "text", "reply"),
-    (200, None, "reply"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (429, {"error": {"message": "Slow down", "code": "rate_limit_exceeded"}}, "rate"),
+        (429, {"error": {"message": "You exceeded", "code": "insufficient_quota"}}, "quota"),
+        (500, {"error": {"message": "Oops"}}, "server"),
+        (503, "busy", "server"),
+        (400, {"error": {"message": "No", "code": "context_length_exceeded"}}, "context"),
+        (400, {"error": {"message": "No such thing"}}, "request"),
+        (404, None, "request"),
+        (302, {}, "server"),
+        (200, {"choices": []}, "reply"),
+        (200, completion(""), "empty"),
+        (200, completion(None, refusal="I will not"), "refusal"),
+        (200, "text", "reply"),
+        (200, None, "reply"),
+    ],
+)
 def test_a_bad_response_fails_its_own_request(tmp_path: Path, status: int, body: Any, reason: str):
     def script(asked: Body) -> Answer:
         return (status, body) if "bad" in str(asked) else echo(asked)
@@ -323,15 +330,18 @@ def test_a_bad_response_fails_its_own_request(tmp_path: Path, status: int, body:
         assert texts(found) == ["said w", reason, "said v"]
 
 
-@pytest.mark.parametrize(("code", "reason"), [
-    ("batch_expired", "server"),
-    ("batch_cancelled", "request"),
-    ("rate_limit_exceeded", "rate"),
-    ("internal_server_error", "server"),
-    ("insufficient_quota", "quota"),
-    ("429", "rate"),
-    ("whatever", "request"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("batch_expired", "server"),
+        ("batch_cancelled", "request"),
+        ("rate_limit_exceeded", "rate"),
+        ("internal_server_error", "server"),
+        ("insufficient_quota", "quota"),
+        ("429", "rate"),
+        ("whatever", "request"),
+    ],
+)
 def test_a_request_that_was_never_made_says_why(tmp_path: Path, code: str, reason: str):
     with Provider(outputs=lambda _: [], errors=lambda _: [unsent(key("w"), code)]) as provider:
         assert failure(model(provider, tmp_path)).reason == reason
@@ -371,11 +381,14 @@ def test_a_line_without_end_costs_only_itself(tmp_path: Path):
     assert texts(found) == ["said w0", "reply", "said w2"]
 
 
-@pytest.mark.parametrize(("status", "reason", "words_"), [
-    ("completed", "reply", "says nothing of this request"),
-    ("expired", "server", "time window"),
-    ("cancelled", "request", "cancelled"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "reason", "words_"),
+    [
+        ("completed", "reply", "says nothing of this request"),
+        ("expired", "server", "time window"),
+        ("cancelled", "request", "cancelled"),
+    ],
+)
 def test_what_is_missing_at_the_end_says_why(tmp_path: Path, status: str, reason: str, words_: str):
     ended = {"status": status}
     with Provider(outputs=lambda lines: lines[:2], end=lambda _: dict(ended)) as provider:
@@ -480,7 +493,9 @@ def test_a_flood_is_not_kept(tmp_path: Path):
 
 
 @pytest.mark.parametrize("act", ["upload", "create"])
-def test_before_it_is_sent_trouble_is_the_callers_and_asking_again_goes_on(act: str, tmp_path):
+def test_before_it_is_sent_trouble_is_the_callers_and_asking_again_goes_on(
+    act: str, tmp_path: Path
+):
     with Provider(instead={act: [resetting]}) as provider:
         first, second = rounds(model(provider, tmp_path), words(2), words(2))
         assert texts(first) == ["connection"] * 2
@@ -505,19 +520,24 @@ LAGGING = sending('{"object": "list", "data": [], "has_more": false}')
 """A list of batches that lags behind what was made."""
 
 
-@pytest.mark.parametrize(("instead", "after", "told", "uploads"), [
-    # Results that are gone are asked for anew, and those alone are paid for twice.
-    ({"download": failing(404)}, {}, "reply: The batch batch_1 says nothing", 2),
-    ({"list": LAGGING}, {"create": resetting}, "connection: The endpoint broke", 1),
-    ({"upload": silent}, {}, "timeout: No answer within", 1),
-    ({"create": silent}, {}, "timeout: No answer within", 1),
-    # The provider lets go of files after some time.
-    ({"create": failing(400, "No such File object")}, {}, "request: The endpoint refused", 2),
-    ({"upload": failing(404)}, {}, "request: The endpoint has no Batch API", 1),
-    # It is another account's.
-    ({"look": failing(404)}, {}, "request: The endpoint knows no batch batch_1", 1),
-])  # fmt: skip
-def test_what_failed_is_asked_again_by_another_process(instead, after, told, uploads, tmp_path):
+@pytest.mark.parametrize(
+    ("instead", "after", "told", "uploads"),
+    [
+        # Results that are gone are asked for anew, and those alone are paid for twice.
+        ({"download": failing(404)}, {}, "reply: The batch batch_1 says nothing", 2),
+        ({"list": LAGGING}, {"create": resetting}, "connection: The endpoint broke", 1),
+        ({"upload": silent}, {}, "timeout: No answer within", 1),
+        ({"create": silent}, {}, "timeout: No answer within", 1),
+        # The provider lets go of files after some time.
+        ({"create": failing(400, "No such File object")}, {}, "request: The endpoint refused", 2),
+        ({"upload": failing(404)}, {}, "request: The endpoint has no Batch API", 1),
+        # It is another account's.
+        ({"look": failing(404)}, {}, "request: The endpoint knows no batch batch_1", 1),
+    ],
+)
+def test_what_failed_is_asked_again_by_another_process(
+    instead: dict[str, Handler], after: dict[str, Handler], told: str, uploads: int, tmp_path: Path
+):
     given = {name: [act] for name, act in instead.items()}
     with Provider(instead=given, after={name: [act] for name, act in after.items()}) as provider:
         # Only an endpoint that is silent is to run into the limit, on a slow machine too.
@@ -546,16 +566,21 @@ def test_a_large_file_that_is_refused_at_once(tmp_path: Path):
     assert reason in ("authentication", "connection")
 
 
-@pytest.mark.parametrize(("act", "trouble", "reason"), [
-    ("upload", failing(401), "authentication"),
-    ("upload", failing(403), "authentication"),
-    ("create", failing(401), "authentication"),
-    ("create", failing(429, code="insufficient_quota"), "quota"),
-    ("look", failing(401), "authentication"),
-    ("look", failing(402), "quota"),
-    ("download", failing(401), "authentication"),
-])  # fmt: skip
-def test_a_final_error_ends_everything_and_loses_nothing(act: str, trouble, reason: str, tmp_path):
+@pytest.mark.parametrize(
+    ("act", "trouble", "reason"),
+    [
+        ("upload", failing(401), "authentication"),
+        ("upload", failing(403), "authentication"),
+        ("create", failing(401), "authentication"),
+        ("create", failing(429, code="insufficient_quota"), "quota"),
+        ("look", failing(401), "authentication"),
+        ("look", failing(402), "quota"),
+        ("download", failing(401), "authentication"),
+    ],
+)
+def test_a_final_error_ends_everything_and_loses_nothing(
+    act: str, trouble: Any, reason: str, tmp_path: Path
+):
     async def work(provider: Provider) -> list[Reply | ModelError]:
         one = model(provider, tmp_path)
         found = await told(one, words(3))

@@ -13,6 +13,7 @@ import pytest
 from pearl.cli import COMMANDS
 from pearl.lang.parser import parse
 from tests.runs import runs
+from tests.server import Serve
 from tests.shell import BAD, GOOD, STORY, all_on_terminal, call, on_terminal, one_line, process
 
 ROOT = Path(__file__).parent.parent
@@ -354,7 +355,9 @@ class TestLint:
         said = call("lint", bad, "--json", "--ignore", "PRL202").json
         assert "PRL201" in {one["code"] for one in said}
 
-    def test_settings_of_another_project_are_none_of_a_file_s(self, bad, tmp_path, monkeypatch):
+    def test_settings_of_another_project_are_none_of_a_file_s(
+        self, bad: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / "elsewhere" / "pyproject.toml").write_text('[tool.pearl]\nignore = ["PRL"]\n')
         monkeypatch.chdir(tmp_path / "elsewhere")
@@ -702,7 +705,9 @@ class TestScreens:
         assert "━" in shown or "calls" in shown
         assert "calls" not in call("ask", story, "Why does Mara leave?").err
 
-    def test_a_line_now_and_then_where_there_is_no_terminal(self, story: str, monkeypatch):
+    def test_a_line_now_and_then_where_there_is_no_terminal(
+        self, story: str, monkeypatch: pytest.MonkeyPatch
+    ):
         monkeypatch.setattr("pearl.jobs.progress.LINE_EVERY", 0)
         done = call("ask", story, "Why does Mara leave?")
         assert {"plan/1", "finishing"} <= {*done.err.splitlines()}
@@ -713,7 +718,9 @@ class TestScreens:
         ["word " * 20_000, "".join(f"> none {number}\n" for number in range(4_000))],
         ids=("words", "quotes"),
     )
-    def test_a_terminal_is_shown_the_beginning_of_a_long_reply(self, story: str, serve, reply: str):
+    def test_a_terminal_is_shown_the_beginning_of_a_long_reply(
+        self, story: str, serve: Serve, reply: str
+    ):
         serve(lambda _: reply)
         Path("p.plan").write_text(GOOD, encoding="utf-8")
         asked = ("run", "p.plan", story, "--model", "m")

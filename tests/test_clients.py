@@ -194,13 +194,18 @@ def test_what_azure_lacks_is_named(monkeypatch: pytest.MonkeyPatch, missing: str
         pearl.choose_model("azure:d")
 
 
-@pytest.mark.parametrize(("name", "value", "told"), [
-    ("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9", "cannot be reached: check {}. (5 tries)"),
-    ("AZURE_OPENAI_ENDPOINT", "here", "{} is wrong: it starts with neither http:// nor https:"),
-    ("AZURE_OPENAI_ENDPOINT", "https://u:feed@h", "put the key in AZURE_OPENAI_API_KEY."),
-    ("AZURE_OPENAI_API_KEY", "schlüsselfeed", "{} is wrong: it holds characters that no key"),
-])  # fmt: skip
-def test_what_is_wrong_with_azure_s_settings_names_them(monkeypatch, name, value: str, told: str):
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9", "cannot be reached: check {}. (5 tries)"),
+        ("AZURE_OPENAI_ENDPOINT", "here", "{} is wrong: it starts with neither http:// nor https:"),
+        ("AZURE_OPENAI_ENDPOINT", "https://u:feed@h", "put the key in AZURE_OPENAI_API_KEY."),
+        ("AZURE_OPENAI_API_KEY", "schlüsselfeed", "{} is wrong: it holds characters that no key"),
+    ],
+)
+def test_what_is_wrong_with_azure_s_settings_names_them(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
+):
     on_azure(monkeypatch, "http://127.0.0.1:9/v1")
     monkeypatch.setenv(name, value)
     [line] = call("ask", "-", "Why?", "--model", "azure:d", stdin=b"It was late.").told

@@ -285,7 +285,9 @@ def test_a_worker_that_is_killed_loses_nothing(cluster: Cluster, tmp_path: Path)
     assert result.json["prompt_tokens"] == shown["usage"]["prompt_tokens"]
 
 
-def test_workers_and_a_scheduler_that_are_gone_are_told_in_a_line(tmp_path_factory, tmp_path: Path):
+def test_workers_and_a_scheduler_that_are_gone_are_told_in_a_line(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+):
     with running(tmp_path_factory.mktemp("cluster")) as cluster:
         batch, stub = cluster.batch(tmp_path), cluster.stub
         with under_way(batch, stub, 10, **IMPATIENT) as going:

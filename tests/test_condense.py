@@ -100,13 +100,16 @@ class TestMetadata:
         Path("a.actions").write_text(print_library([self.ACTION]))
         assert call("fmt", "--check", "a.actions").code == 0
 
-    @pytest.mark.parametrize("line", [
-        "replaces: FIND_A(CTX)",
-        "replaces: FIND_A(CTX) = ",
-        "replaces: FIND_A(CTX) = (CTX, x",
-        "replaces: FIND_A(CTX, X Y) = (CTX, X)",
-        'provenance: 1, "a',
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "replaces: FIND_A(CTX)",
+            "replaces: FIND_A(CTX) = ",
+            "replaces: FIND_A(CTX) = (CTX, x",
+            "replaces: FIND_A(CTX, X Y) = (CTX, X)",
+            'provenance: 1, "a',
+        ],
+    )
     def test_what_cannot_be_read_is_named_and_costs_no_action(self, line: str) -> None:
         text = f"A(CTX) : Find a\n  {line}\nB(CTX) : Find b\n"
         parsed = parse_library(text)
@@ -133,19 +136,30 @@ class TestDefinitions:
             "Find the reason, motive, justification or rationale for X given the input CTX."
         )
 
-    @pytest.mark.parametrize(("line", "asked"), [
-        ("FIND_FLAW(CTX, X) # Find the greatest flaw of X given the input CTX.",
-         "greatest flaw of {X}"),
-        ("FIND_MISSION(CTX, X, Y) : Find the mission of X given the input CTX.",
-         "mission of {X} with regard to {Y}"),
-        ("FIND_PLOT(CTX) : Find the plot of CTX.", "plot of the document"),
-        ("FIND_END(CTX, X) : Tell where X stands when CTX ends.",
-         "where {X} stands when the document ends"),
-        ("FIND_SAID(CTX, X) : Report what CTX says of X, from its start in CTX on.",
-         "what the document says of {X}, from its start on"),
-        ("PREDICT(CTX, X) : Predict whether X happens", "Predict whether {X} happens"),
-        ("FIND_REACTION(CTX, X) #", "reaction of {X}"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("line", "asked"),
+        [
+            (
+                "FIND_FLAW(CTX, X) # Find the greatest flaw of X given the input CTX.",
+                "greatest flaw of {X}",
+            ),
+            (
+                "FIND_MISSION(CTX, X, Y) : Find the mission of X given the input CTX.",
+                "mission of {X} with regard to {Y}",
+            ),
+            ("FIND_PLOT(CTX) : Find the plot of CTX.", "plot of the document"),
+            (
+                "FIND_END(CTX, X) : Tell where X stands when CTX ends.",
+                "where {X} stands when the document ends",
+            ),
+            (
+                "FIND_SAID(CTX, X) : Report what CTX says of X, from its start in CTX on.",
+                "what the document says of {X}, from its start on",
+            ),
+            ("PREDICT(CTX, X) : Predict whether X happens", "Predict whether {X} happens"),
+            ("FIND_REACTION(CTX, X) #", "reaction of {X}"),
+        ],
+    )
     def test_what_an_action_asks_for_in_words(self, line: str, asked: str) -> None:
         (action,) = actions(line)
         assert print_arg(phrase(action)) == f'"{asked}"'
@@ -219,7 +233,9 @@ class TestCondense:
         assert [one.name for one in condensed.actions] == ["FIND_EVENT_2", "COMPREHEND"]
         assert [note.kind for note in condensed.notes] == ["builtin", "same-name", "seed"]
 
-    def test_what_no_prompt_carries_out_is_kept_and_calls_what_is_new(self, tmp_path, monkeypatch):
+    def test_what_no_prompt_carries_out_is_kept_and_calls_what_is_new(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
         monkeypatch.chdir(tmp_path)
         plan = "Find X in CTX.\n  plan:\n    1. a = FIND_AGE(CTX, X)\n"
         text = (
@@ -522,13 +538,16 @@ class TestRounds:
         assert result.json["run"]
 
 
-@pytest.mark.parametrize(("reply", "names"), [
-    ("A_B(CTX, X) : Find X (replaces C_D, E_F(CTX, X))", ["C_D", "E_F"]),
-    ("1. A_B(CTX, X) : Find X\n   Replaces:\n   - C_D\n   - `E_F(CTX, X)`\n", ["C_D", "E_F"]),
-    ("A_B(CTX, X) : Find X\n**Replaces**: C_D; E_F.", ["C_D", "E_F"]),
-    ("A_B(CTX, X) : Find X\n  replaces: none", []),
-    ("A_B(CTX, X) : Find X\n   over lines\n  aliases: C_D", ["C_D"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reply", "names"),
+    [
+        ("A_B(CTX, X) : Find X (replaces C_D, E_F(CTX, X))", ["C_D", "E_F"]),
+        ("1. A_B(CTX, X) : Find X\n   Replaces:\n   - C_D\n   - `E_F(CTX, X)`\n", ["C_D", "E_F"]),
+        ("A_B(CTX, X) : Find X\n**Replaces**: C_D; E_F.", ["C_D", "E_F"]),
+        ("A_B(CTX, X) : Find X\n  replaces: none", []),
+        ("A_B(CTX, X) : Find X\n   over lines\n  aliases: C_D", ["C_D"]),
+    ],
+)
 def test_forms_that_models_write(reply: str, names: list[str]) -> None:
     (proposed,) = read_reply(reply).proposed
     assert proposed.action.name == "A_B"
@@ -592,13 +611,16 @@ class TestReview:
         call("condense", "f.actions", "--accept", "s.actions.review", "-o", "t.actions")
         assert set(parse_library(Path("t.actions").read_text()).actions) == set(actions(FOUR))
 
-    @pytest.mark.parametrize(("line", "said"), [
-        ("maybe FIND_MOTIVE(CTX, X) = FIND_REASON(CTX, X)", "neither accept nor reject"),
-        ("accept FIND_MOTIVE", "change only its first word"),
-        ("accept FIND_BOATS(CTX) = FIND_GIST(CTX)", "which the library does not have"),
-        ("accept FIND_MOTIVE(CTX, X) = FIND_BOATS(CTX, X)", "no line with new for"),
-        ("new FIND(", "is no action"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            ("maybe FIND_MOTIVE(CTX, X) = FIND_REASON(CTX, X)", "neither accept nor reject"),
+            ("accept FIND_MOTIVE", "change only its first word"),
+            ("accept FIND_BOATS(CTX) = FIND_GIST(CTX)", "which the library does not have"),
+            ("accept FIND_MOTIVE(CTX, X) = FIND_BOATS(CTX, X)", "no line with new for"),
+            ("new FIND(", "is no action"),
+        ],
+    )
     def test_a_line_that_was_spoilt_is_named(self, line: str, said: str) -> None:
         Path("r.review").write_text(f"{line}\n")
         result = call("condense", "f.actions", "--accept", "r.review", "-o", "t.actions")

@@ -220,7 +220,9 @@ def test_two_event_loops_may_ask_one_model_what_it_takes():
     assert asyncio.run(_form(meets_another)) == "grammar"
 
 
-def test_what_is_learned_at_once_of_several_endpoints_is_all_remembered(tmp_path, monkeypatch):
+def test_what_is_learned_at_once_of_several_endpoints_is_all_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     start = Barrier(16)
 
@@ -317,7 +319,9 @@ def test_the_journal_says_in_which_form(serve: Serve, tmp_path: Path):
     assert paths == [*(f"prove/{form}" for form in GRAMMARS[:4]), "plan/1"]
 
 
-def test_an_endpoint_that_is_down_is_not_asked_by_one_after_another(serve: Serve, monkeypatch):
+def test_an_endpoint_that_is_down_is_not_asked_by_one_after_another(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
     async def late(request: Any) -> Any:
         # All five ask before the first is answered.
         await asyncio.sleep(0.3)
@@ -425,7 +429,9 @@ def test_a_corrected_plan_is_held_as_the_first():
     ("setting", "whole"),
     [("TRIES=1", True), ("MAX_TOKENS=900", False), ("CONTEXT=9000", True), ("CONTEXT=5500", False)],
 )
-def test_a_plan_is_kept_to_what_the_reply_may_have(setting: str, whole: bool, serve, monkeypatch):
+def test_a_plan_is_kept_to_what_the_reply_may_have(
+    setting: str, whole: bool, serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv(*f"PEARL_{setting}".split("="))
     server = serve(Endpoint(("grammar",)))
     assert planned(library=pearl.load_library()).attempts == 1

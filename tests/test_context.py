@@ -281,10 +281,13 @@ def test_a_document_that_is_given_for_a_text_and_does_not_fit_is_told_before_a_c
     assert finished.outputs == ("b",)
 
 
-@pytest.mark.parametrize("plan", [
-    'a = FIND_EVENT("CTX.short", "x") : s\nb = FIND_EVENT("CTX.long", "x") : l\nreturn a, b',
-    'docs = DOCUMENTS(CTX) : all\na = FIND_EVENT(each docs, "x") : each',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "plan",
+    [
+        'a = FIND_EVENT("CTX.short", "x") : s\nb = FIND_EVENT("CTX.long", "x") : l\nreturn a, b',
+        'docs = DOCUMENTS(CTX) : all\na = FIND_EVENT(each docs, "x") : each',
+    ],
+)
 def test_one_of_several_documents_that_does_not_fit_is_told_before_a_call(plan: str):
     Path("long.txt").write_text(story().text)
     Path("short.txt").write_text("A short one.")
@@ -319,7 +322,9 @@ def test_an_item_s_merge_is_given_what_was_found_for_it_alone():
     ("where values one", ["Cy", "Ada"]),
     ("where who", ["Cy", "Ada"]),
 ])  # fmt: skip
-def test_items_or_the_keys_of_values_and_their_order_are_as_without_parts(mode: str, kept):
+def test_items_or_the_keys_of_values_and_their_order_are_as_without_parts(
+    mode: str, kept: list[str]
+):
     plan = f"""
     who = UNIQUE(["Cy", "Bo", "Ada", "Di"]) : the people
     one = CONCAT(each who) : each by itself
@@ -444,7 +449,9 @@ def test_what_cannot_fit_is_said_before_a_plan_is_asked_for(context: Context, us
     *((f'RATE(a, "{"long " * 2000}")', window(2000, policy),
        r".* 2,\d{3} tokens, 2,00\d of them for Y, and") for policy in ("auto", "retrieve")),
 ])  # fmt: skip
-def test_a_later_step_that_cannot_fit_is_told_before_the_first_call(step: str, context, why: str):
+def test_a_later_step_that_cannot_fit_is_told_before_the_first_call(
+    step: str, context: Context, why: str
+):
     model = Reader()
     plan = f"""\
 New actions:
@@ -506,13 +513,16 @@ def test_a_strategy_that_goes_on_reads_the_same_parts():
     assert list(returns(finished)) == ["MERGE_FIND_CHARACTER"]
 
 
-@pytest.mark.parametrize(("last", "policy"), [
-    ('b = FIND_RELATION(CTX, a, "y") : two', "auto"),
-    ('b = FIND_RELATION(CTX, a, "y") : two', "retrieve"),
-    ("b = RATE(a) : two", "retrieve"),
-    ("v = VALUES(a) : what they gave\n4. b = RATE(v) : two", "auto"),
-    ("v = CONCAT(a, a) : what they gave\n4. b = RATE(v) : two", "auto"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("last", "policy"),
+    [
+        ('b = FIND_RELATION(CTX, a, "y") : two', "auto"),
+        ('b = FIND_RELATION(CTX, a, "y") : two', "retrieve"),
+        ("b = RATE(a) : two", "retrieve"),
+        ("v = VALUES(a) : what they gave\n4. b = RATE(v) : two", "auto"),
+        ("v = CONCAT(a, a) : what they gave\n4. b = RATE(v) : two", "auto"),
+    ],
+)
 def test_what_many_items_gave_is_condensed_where_it_is_too_long(last: str, policy: str):
     declared = "New actions:\n- RATE(X) : Say what X comes to.\n\n" if "RATE" in last else ""
     plan = f"""\
@@ -548,7 +558,9 @@ def with_eight(last: str) -> str:
     ('RATE(["of {s0} and {s1}", [s2, s3], [s4, "{s5} or {s6}"], s7], "x")', "x", "of word"),
     (f'RATE("x", "Which of {{{"}, {".join(EIGHT.split(", "))}}} is oldest?")', "s7 is oldest?", ""),
 ])  # fmt: skip
-def test_outputs_that_are_too_long_together_are_put_together_and_condensed(last, asked, together):
+def test_outputs_that_are_too_long_together_are_put_together_and_condensed(
+    last: str, asked: str, together: str
+):
     model = Scripted(lambda call: "word " * (5 if call.step.name == "b" else 95))
     policy = "retrieve" if last.startswith(("RATE([s0", "LISTED")) else "auto"
     finished, _, _ = run(with_eight(last), window(1000, policy), ask=model)
@@ -567,7 +579,9 @@ def test_outputs_that_are_too_long_together_are_put_together_and_condensed(last,
     (with_eight('CONCAT("none")'), 99),
     ("".join(f'a{at} = FIND_CHARACTER(CTX, "{at}") : {"Find it " * 9}\n' for at in range(48)), 4),
 ])  # fmt: skip
-def test_what_was_found_is_cut_to_what_bears_on_the_options_where_it_does_not_fit(plan, times: int):
+def test_what_was_found_is_cut_to_what_bears_on_the_options_where_it_does_not_fit(
+    plan: str, times: int
+):
     """A run does not end where its steps are paid for, and only an option is to be chosen."""
     long = "Rain fell in the street. " * times
     replies = [f"{long}\n\nA lamp was lit by Cy.\n\n{long}", "A"]
@@ -687,7 +701,9 @@ New actions:
     assert finished.values["c"] == 32
 
 
-def test_a_part_that_has_no_output_is_told_with_the_plan_s_own_step(monkeypatch):
+def test_a_part_that_has_no_output_is_told_with_the_plan_s_own_step(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setenv("PEARL_CHARACTERS", "700")
     said = r"Step a_parts has no output: .*PEARL_CHARACTERS sets more.* the plan's step a\."
     with pytest.raises(RunError, match=said):
@@ -919,11 +935,15 @@ def test_where_nothing_bears_on_the_step_its_opening_is_read_and_that_is_said():
     assert chosen.text.startswith("Rain fell on street 0")
 
 
-@pytest.mark.parametrize(("text", "word"), [
-    ("слово дело " * 3000 + "Маяк стоит на скале. " + "слово дело " * 3000, "Маяк"),
-    ("雨が降る。" * 3000 + "灯台は島にある。" + "雨が降る。" * 3000, "灯台"),
-    ("Der Regen fiel. " * 2000 + "Groß war der Kühlraum. " + "Es fiel. " * 2000, "Kühlraum"),
-], ids=["Russian", "Japanese", "German"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("слово дело " * 3000 + "Маяк стоит на скале. " + "слово дело " * 3000, "Маяк"),
+        ("雨が降る。" * 3000 + "灯台は島にある。" + "雨が降る。" * 3000, "灯台"),
+        ("Der Regen fiel. " * 2000 + "Groß war der Kühlraum. " + "Es fiel. " * 2000, "Kühlraum"),
+    ],
+    ids=["Russian", "Japanese", "German"],
+)
 def test_passages_are_found_in_other_languages(text: str, word: str):
     call = ExecuteStep(
         Source("d", text),
@@ -991,13 +1011,16 @@ def cut(reply: str) -> Scripted:
     return Scripted(defaultdict(lambda: "A quay.", {"step/a[0]": begun, "step/a": begun}))
 
 
-@pytest.mark.parametrize(("reply", "kept"), [
-    ("A boat.\nA shed.\nA cra", "A boat.\nA shed."),
-    ("A boat.\nA shed.\n", "A boat.\nA shed."),
-    ("A boat. It cost 3.5 mill", "A boat."),
-    ("A boat of Mr. Orde of the", ""),
-    ("The rent is 148,0", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reply", "kept"),
+    [
+        ("A boat.\nA shed.\nA cra", "A boat.\nA shed."),
+        ("A boat.\nA shed.\n", "A boat.\nA shed."),
+        ("A boat. It cost 3.5 mill", "A boat."),
+        ("A boat of Mr. Orde of the", ""),
+        ("The rent is 148,0", ""),
+    ],
+)
 def test_a_cut_reply_about_a_part_is_taken_as_far_as_it_goes(reply: str, kept: str):
     plan = '1. l = PARTS(CTX, 2)\n2. a = FIND_EVENT(each l, "what is sold")\nreturn a\n'
     too_short = pytest.raises(RunError, match="stopped at its token limit")

@@ -49,7 +49,9 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(1))
 
 
-def test_several_processes_say_what_one_says_in_the_order_of_the_file(many: Path, monkeypatch):
+def test_several_processes_say_what_one_says_in_the_order_of_the_file(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+):
     shared = call("lint", "many.jsonl", "--no-cache")
     assert not (cache_folder() / "lint.db").exists()
     monkeypatch.setattr(lint, "FEW", ROWS)
@@ -91,14 +93,18 @@ def test_a_text_that_is_known_is_not_checked_again_unless_its_library_or_the_rul
     assert len(checked) == ROWS
 
 
-@pytest.mark.parametrize("harm", [
-    lambda file: file.write_bytes(b"no database" * 1000),
-    lambda file: file.write_bytes(file.read_bytes()[:5000]),
-    lambda file: (file.unlink(), file.mkdir()),
-    lambda file: sqlite3.connect(file, isolation_level=None).execute(
-        "UPDATE found SET found = '[[1, 2'"
-    ),
-], ids=["no database", "cut", "a folder", "no findings"])  # fmt: skip
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda file: file.write_bytes(b"no database" * 1000),
+        lambda file: file.write_bytes(file.read_bytes()[:5000]),
+        lambda file: (file.unlink(), file.mkdir()),
+        lambda file: sqlite3.connect(file, isolation_level=None).execute(
+            "UPDATE found SET found = '[[1, 2'"
+        ),
+    ],
+    ids=["no database", "cut", "a folder", "no findings"],
+)
 @pytest.mark.usefixtures("alone", "many")
 def test_a_damaged_cache_changes_nothing(harm):
     cold = call("lint", "many.jsonl")
@@ -116,7 +122,9 @@ def test_a_user_without_a_home_folder_has_no_cache(monkeypatch: pytest.MonkeyPat
     assert call("lint", "many.jsonl") == cached
 
 
-def test_a_cache_that_another_process_holds_is_left_alone(tmp_path: Path, monkeypatch):
+def test_a_cache_that_another_process_holds_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("pearl.lint.cache._WAIT", 0.01)
     Cache(tmp_path / "lint.db").put({b"a": []})
     holder = sqlite3.connect(tmp_path / "lint.db", isolation_level=None)

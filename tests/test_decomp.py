@@ -73,23 +73,29 @@ def test_only_the_first_step_of_a_reply_counts():
     assert len(model.asked) == 3
 
 
-@pytest.mark.parametrize(("replies", "text"), [
-    (['Sure! The next step is:\n```\na = SPLIT("x", ",")\n```', "return a"], "x"),
-    (['a = SPLIT("x", ",")', 'b = SPLIT("y", ",")', "return a, b"], "x\n\ny"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("replies", "text"),
+    [
+        (['Sure! The next step is:\n```\na = SPLIT("x", ",")\n```', "return a"], "x"),
+        (['a = SPLIT("x", ",")', 'b = SPLIT("y", ",")', "return a, b"], "x\n\ny"),
+    ],
+)
 def test_prose_around_a_step_is_passed_over_and_an_answer_may_be_several_outputs(replies, text):
     assert run(*replies)[0].text == text
 
 
-@pytest.mark.parametrize(("wrong", "code"), [
-    ("a = FIND_NOTHING(x)", "PRL201"),
-    ("b = COUNT(gone)", "PRL202"),
-    ('b = SPLIT("x"', "PRL1"),
-    ('c = SPLIT("x,y", ",")', "PRL403"),
-    ("return gone", "PRL"),
-    ("", "PRL"),
-    ("I do not know.", "PRL"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ("a = FIND_NOTHING(x)", "PRL201"),
+        ("b = COUNT(gone)", "PRL202"),
+        ('b = SPLIT("x"', "PRL1"),
+        ('c = SPLIT("x,y", ",")', "PRL403"),
+        ("return gone", "PRL"),
+        ("", "PRL"),
+        ("I do not know.", "PRL"),
+    ],
+)
 def test_a_wrong_step_is_corrected_with_what_is_wrong_with_it(wrong: str, code: str):
     finished, model, journal = run(
         'a = SPLIT("x,y", ",")', wrong or " ", "b = COUNT(a)", "return b"
@@ -111,14 +117,19 @@ def test_a_wrong_step_is_corrected_with_what_is_wrong_with_it(wrong: str, code: 
     assert any(one.startswith(code) for one in rejected[0])
 
 
-@pytest.mark.parametrize(("replies", "words", "asked"), [
-    (["a = NOTHING(x)"], "Step 1 was rejected 4 times", 4),
-    (['a = SPLIT("x', 'a = SPLIT("y'], "Step 1 was rejected 4 times", 4),
-    (['a = SPLIT("x", ",")', 'b = SPLIT("x", ",")'], "Step 2 was rejected 4 times", 5),
-    (["I cannot say."], "Step 1 was rejected 3 times: There is no step. Name a more", 3),
-    ([f'a{at} = SPLIT("{at}", ",")' for at in range(40)], "has 24 steps and no answer", 24),
-])  # fmt: skip
-def test_a_decomposer_that_never_learns_or_returns_is_given_up(replies, words: str, asked: int):
+@pytest.mark.parametrize(
+    ("replies", "words", "asked"),
+    [
+        (["a = NOTHING(x)"], "Step 1 was rejected 4 times", 4),
+        (['a = SPLIT("x', 'a = SPLIT("y'], "Step 1 was rejected 4 times", 4),
+        (['a = SPLIT("x", ",")', 'b = SPLIT("x", ",")'], "Step 2 was rejected 4 times", 5),
+        (["I cannot say."], "Step 1 was rejected 3 times: There is no step. Name a more", 3),
+        ([f'a{at} = SPLIT("{at}", ",")' for at in range(40)], "has 24 steps and no answer", 24),
+    ],
+)
+def test_a_decomposer_that_never_learns_or_returns_is_given_up(
+    replies: list[str], words: str, asked: int
+):
     model = decomposer(replies)
     with pytest.raises(RunError, match=words):
         carry_out(model, partial(Decomp, LISTS), "?", LISTS)

@@ -266,15 +266,18 @@ def test_rolled_out_chain_of_thought_is_one_call():
         assert chain(plan, library) in prompt
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("A.\nThe answer is 17.", "17"),
-    ('So the answer is: ["A", "B c"].\n> a quote', "A\nB c"),
-    ("The answer is 3. No, the answer is 4.", "4"),
-    ('The answer is "Ulm".', "Ulm"),
-    ("The answer is [broken", "[broken"),
-    ("Nothing was said.", "Nothing was said."),
-    ("The answer is .", "The answer is ."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A.\nThe answer is 17.", "17"),
+        ('So the answer is: ["A", "B c"].\n> a quote', "A\nB c"),
+        ("The answer is 3. No, the answer is 4.", "4"),
+        ('The answer is "Ulm".', "Ulm"),
+        ("The answer is [broken", "[broken"),
+        ("Nothing was said.", "Nothing was said."),
+        ("The answer is .", "The answer is ."),
+    ],
+)
 def test_what_a_chain_of_thought_says_its_answer_is(text: str, said: str):
     assert conclusion(text) == said
 
@@ -426,15 +429,23 @@ SECOND = LAST.replace("last letters", "letters at position 2")
 SEQUENCE = 'Reverse the sequence "sea, wind, rope, sail, oar, key, tea cup"'
 
 
-@pytest.mark.parametrize(("library", "folder", "question", "answer", "asked"), [
-    ("letters", "letters", LAST, "n b y", 0),
-    ("letters", "letters_flat", SECOND, "n o y", 0),
-    ("letters_by_example", "letters_by_example", LAST, "n b y", 1 + 3 * 2 + 1),
-    ("letters_by_example", "letters_by_example", SECOND, "n o y", 1 + 3 * 2 + 1),
-    ("letters_by_example", "letters_flat", SECOND, "n o y", 1 + 3 + 3 + 1),
-    ("reversal_by_example", "reversal_by_example", f"{SEQUENCE}.",
-     "tea cup, key, oar, sail, rope, wind, sea", 2 * (3 + 1) + 3 * 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("library", "folder", "question", "answer", "asked"),
+    [
+        ("letters", "letters", LAST, "n b y", 0),
+        ("letters", "letters_flat", SECOND, "n o y", 0),
+        ("letters_by_example", "letters_by_example", LAST, "n b y", 1 + 3 * 2 + 1),
+        ("letters_by_example", "letters_by_example", SECOND, "n o y", 1 + 3 * 2 + 1),
+        ("letters_by_example", "letters_flat", SECOND, "n o y", 1 + 3 + 3 + 1),
+        (
+            "reversal_by_example",
+            "reversal_by_example",
+            f"{SEQUENCE}.",
+            "tea cup, key, oar, sail, rope, wind, sea",
+            2 * (3 + 1) + 3 * 3,
+        ),
+    ],
+)
 def test_the_same_questions_with_builtins_and_with_handlers_by_example(
     library: str, folder: str, question: str, answer: str, asked: int
 ):
@@ -576,11 +587,17 @@ def test_two_settings_are_two_runs_that_stand_side_by_side():
     assert call(*asked, "--json").json["run"] == first["run"]
 
 
-@pytest.mark.parametrize(("methods", "words"), [
-    ("tmn", "tmn needs what was learned: name it with --learned FILE."),
-    ("tmn-model", "finds no agents to ask question a: take the data set commaqa."),
-    ("rebel", "rebel has no document to search: name --tools FILE, --tools none or --index DIR."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("methods", "words"),
+    [
+        ("tmn", "tmn needs what was learned: name it with --learned FILE."),
+        ("tmn-model", "finds no agents to ask question a: take the data set commaqa."),
+        (
+            "rebel",
+            "rebel has no document to search: name --tools FILE, --tools none or --index DIR.",
+        ),
+    ],
+)
 def test_a_method_that_cannot_begin_says_so_before_anything_is_asked(methods: str, words: str):
     data, model = write_rows("letters.json", LETTERS_FILE), recorded(LETTERS_ASKED, "letters")
     done = call("eval", "letters", "--data", data, "--methods", methods, "--model", model)
@@ -623,13 +640,17 @@ def bomb(action: str, steps: int) -> str:
     return "\n".join(line.replace("@", f"a{at - 1}") for at, line in enumerate(lines))
 
 
-@pytest.mark.parametrize("plan", [
-    bomb(f"CONCAT({', '.join(['@'] * 10)})", 11),
-    bomb(f'CONCAT("{"{@}" * 10}")', 11),
-    bomb(f"HALVES([{', '.join(['@'] * 10)}])", 11),
-    bomb("HALVES([@])", 60),
-    'a = PARTS(CTX, 9999)\nb = CONCAT(a, a)\nc = SPLIT(b, "")\nd = JOIN(c, b)',
-], ids=["texts", "templates", "lists", "depth", "join"])  # fmt: skip
+@pytest.mark.parametrize(
+    "plan",
+    [
+        bomb(f"CONCAT({', '.join(['@'] * 10)})", 11),
+        bomb(f'CONCAT("{"{@}" * 10}")', 11),
+        bomb(f"HALVES([{', '.join(['@'] * 10)}])", 11),
+        bomb("HALVES([@])", 60),
+        'a = PARTS(CTX, 9999)\nb = CONCAT(a, a)\nc = SPLIT(b, "")\nd = JOIN(c, b)',
+    ],
+    ids=["texts", "templates", "lists", "depth", "join"],
+)
 def test_a_plan_bomb_fails_before_it_takes_the_memory(plan: str, monkeypatch: pytest.MonkeyPatch):
     if "HALVES" in plan or "SPLIT" in plan:
         # Long lists take their time, up to where outputs are too long.

@@ -119,7 +119,9 @@ def replies(name: str) -> Script:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_sessions_print_what_the_document_says(name: str, folder: Path, monkeypatch):
+def test_sessions_print_what_the_document_says(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("NO_COLOR", "1")
     # As it is for whoever follows the page.
     monkeypatch.delenv("PEARL_CONSTRAIN")

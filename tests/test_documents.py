@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError
 from io import BytesIO
@@ -175,16 +175,24 @@ def test_cells_of_a_pdf_s_tables_are_kept_apart():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("lines", "text"), [
-    # Its last cell alone; a cell of two lines beside centred ones, or ones that begin at its
-    # top; and no table, but the columns of a page below its head.
-    (["A\tB\tC", "1\t\t3", "\t2\t"], "A\tB\tC\n1\t\t3\n\t2"),
-    (["A\tB\tC", "", "x\t^of two__lines^\t7", "", "y\t\t4"],
-     "A\tB\tC\nx\tof two lines\t7\ny\t\t4"),
-    (["A\tB\tC", "x\tof two_lines\t^7", "", "y\t\t4"], "A\tB\tC\nx\tof two lines\t7\ny\t\t4"),
-    (["A\tB", f"{'_'.join(['left'] * 12)}\t{11 * '^'}{'_'.join(['right'] * 12)}"],
-     "\n".join(["A\tB", *["left"] * 12, *["right"] * 12])),
-], ids=("one cell", "centred", "top", "columns"))  # fmt: skip
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        # Its last cell alone; a cell of two lines beside centred ones, or ones that begin at its
+        # top; and no table, but the columns of a page below its head.
+        (["A\tB\tC", "1\t\t3", "\t2\t"], "A\tB\tC\n1\t\t3\n\t2"),
+        (
+            ["A\tB\tC", "", "x\t^of two__lines^\t7", "", "y\t\t4"],
+            "A\tB\tC\nx\tof two lines\t7\ny\t\t4",
+        ),
+        (["A\tB\tC", "x\tof two_lines\t^7", "", "y\t\t4"], "A\tB\tC\nx\tof two lines\t7\ny\t\t4"),
+        (
+            ["A\tB", f"{'_'.join(['left'] * 12)}\t{11 * '^'}{'_'.join(['right'] * 12)}"],
+            "\n".join(["A\tB", *["left"] * 12, *["right"] * 12]),
+        ),
+    ],
+    ids=("one cell", "centred", "top", "columns"),
+)
 def test_a_row_of_a_pdf_s_table_keeps_its_cells_together(lines: list[str], text: str):
     assert documents.pdf(pdf_of([lines])).strip("\n\f") == text
 
@@ -237,7 +245,9 @@ def test_lines_of_a_pdf_become_paragraphs_over_pages_too():
     ],
     ids=("sentence", "lines", "ended", "heading below", "heading above", "number", "list"),
 )
-def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(last, following: str, between: str):
+def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(
+    last: str, following: str, between: str
+):
     column = ["The choir sang in", "Oslo last May and"]
     lines = following.split("_")
     below = "\n".join(lines)
@@ -248,23 +258,34 @@ def test_a_sentence_goes_on_over_the_end_of_a_column_or_page(last, following: st
         assert columns.endswith(f"{last}{between}{below}\n\n\f")
 
 
-@pytest.mark.parametrize(("name", "data", "told"), [
-    ("scan.pdf", pdf_of([[], []]), "scan.pdf has no text, only pictures: have their text"),
-    ("cut.pdf", pdf_of([["x"]])[:90], "error)): save it anew, or as text."),
-    ("locked.pdf", LOCKED, "locked.pdf has a password: save it without one."),
-    ("lost.epub", packed({"META-INF/container.xml": "<rootfile full-path='my password'/>"}),
-     "lost.epub cannot be read as an EPUB (\"There is no item named 'my password' in the"),
-    ("a.xlsx", packed({"xl/workbook.xml": ""}), "a.xlsx is a spreadsheet, and no text: save"),
-    ("a.ods", packed({"opendocument.spreadsheet": ""}), "as CSV, in UTF-8, first."),
-    ("cut.docx", WORD[:-99], "cut.docx cannot be read as a Word file (it is damaged): save it"),
-    ("odd.epub", WORD[:30], "odd.epub cannot be read as an EPUB (it is damaged): save it"),
-    ("laughs.docx", docx_of("&a7;", before=DOCTYPE), "laughs.docx cannot be read as a Word"),
-    ("file.docx", docx_of(paragraph("&file;"), before=DOCTYPE), "file.docx "),
-    ("deep.html", b"<html>" + b"<b>" * 9_000, "deep.html cannot be read as a page of HTML"),
-    ("bare.epub", packed({"META-INF/container.xml": ""}), "bare.epub cannot be read as an EPUB"),
-    ("no.html", b"<html><p>caf\xe9", "no.html cannot be read as a page of HTML ('utf-8' codec"),
-    ("plain.txt", b"caf\xe9", "iconv -f WINDOWS-1252 -t UTF-8"),
-], ids=lambda one: one if isinstance(one, str) and "." in one[:9] else "")  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("scan.pdf", pdf_of([[], []]), "scan.pdf has no text, only pictures: have their text"),
+        ("cut.pdf", pdf_of([["x"]])[:90], "error)): save it anew, or as text."),
+        ("locked.pdf", LOCKED, "locked.pdf has a password: save it without one."),
+        (
+            "lost.epub",
+            packed({"META-INF/container.xml": "<rootfile full-path='my password'/>"}),
+            "lost.epub cannot be read as an EPUB (\"There is no item named 'my password' in the",
+        ),
+        ("a.xlsx", packed({"xl/workbook.xml": ""}), "a.xlsx is a spreadsheet, and no text: save"),
+        ("a.ods", packed({"opendocument.spreadsheet": ""}), "as CSV, in UTF-8, first."),
+        ("cut.docx", WORD[:-99], "cut.docx cannot be read as a Word file (it is damaged): save it"),
+        ("odd.epub", WORD[:30], "odd.epub cannot be read as an EPUB (it is damaged): save it"),
+        ("laughs.docx", docx_of("&a7;", before=DOCTYPE), "laughs.docx cannot be read as a Word"),
+        ("file.docx", docx_of(paragraph("&file;"), before=DOCTYPE), "file.docx "),
+        ("deep.html", b"<html>" + b"<b>" * 9_000, "deep.html cannot be read as a page of HTML"),
+        (
+            "bare.epub",
+            packed({"META-INF/container.xml": ""}),
+            "bare.epub cannot be read as an EPUB",
+        ),
+        ("no.html", b"<html><p>caf\xe9", "no.html cannot be read as a page of HTML ('utf-8' codec"),
+        ("plain.txt", b"caf\xe9", "iconv -f WINDOWS-1252 -t UTF-8"),
+    ],
+    ids=lambda one: one if isinstance(one, str) and "." in one[:9] else "",
+)
 def test_what_cannot_be_read_is_said_in_a_line(name: str, data: bytes, told: str):
     Path("secret.txt").write_text("the secret", encoding="utf-8")
     Path(name).write_bytes(data)
@@ -313,7 +334,9 @@ def test_a_file_is_converted_once_whatever_its_name(cache: Path, monkeypatch: py
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_batch_converts_each_document_once_and_counts_the_rows_of_a_bad_one(monkeypatch):
+def test_a_batch_converts_each_document_once_and_counts_the_rows_of_a_bad_one(
+    monkeypatch: pytest.MonkeyPatch,
+):
     rows = [{"id": at, "question": QUESTION, "document": f"{at % 2}.docx"} for at in range(5)]
     Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for at in range(2):
@@ -375,7 +398,9 @@ def test_many_write_to_the_cache_at_once_and_nothing_is_lost(cache: Path):
 
 
 @pytest.mark.parametrize("harm", ["a file", "not UTF-8", "no home", "no version"])
-def test_a_cache_that_cannot_be_used_keeps_no_document_from_being_read(cache, monkeypatch, harm):
+def test_a_cache_that_cannot_be_used_keeps_no_document_from_being_read(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+):
     Path("a.docx").write_bytes(WORD)
     text = read_document("a.docx").text
     if harm == "a file":
@@ -414,12 +439,18 @@ def test_no_file_is_read_for_longer_or_larger_than_the_limits(monkeypatch: pytes
             convert(WORD)
 
 
-@pytest.mark.parametrize("work", [
-    lambda: pearl.ask("long.docx", QUESTION, model="offline"),
-    lambda: pearl.Pearl(model="offline").batch("q.jsonl"),
-], ids=("ask", "batch"))  # fmt: skip
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: pearl.ask("long.docx", QUESTION, model="offline"),
+        lambda: pearl.Pearl(model="offline").batch("q.jsonl"),
+    ],
+    ids=("ask", "batch"),
+)
 @pytest.mark.usefixtures("cache")
-def test_what_else_runs_goes_on_while_a_document_is_converted_which_ends_with_the_call(work):
+def test_what_else_runs_goes_on_while_a_document_is_converted_which_ends_with_the_call(
+    work: Callable[[], Awaitable[Any]],
+):
     Path("long.docx").write_bytes(docx_of(paragraph("word") * 200_000))
     row = {"id": "a", "question": QUESTION, "document": "long.docx"}
     Path("q.jsonl").write_text(json.dumps(row), encoding="utf-8")
@@ -447,7 +478,9 @@ def test_a_conversion_that_finds_no_room_says_so(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("cache")
-def test_where_nothing_converts_a_file_the_message_names_the_command(monkeypatch):
+def test_where_nothing_converts_a_file_the_message_names_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+):
     Path("a.docx").write_bytes(WORD)
     monkeypatch.setattr(documents, "find_spec", lambda _: None)
     told = f"a.docx is a Word file: {install_command('documents')} to read it."
@@ -485,7 +518,9 @@ def thirty_pages(examples: Path) -> Path:
     return path
 
 
-def test_evidence_of_a_pdf_says_the_page(thirty_pages: Path, in_chromium):
+def test_evidence_of_a_pdf_says_the_page(
+    thirty_pages: Path, in_chromium: Callable[[Callable[[Any], None]], None]
+):
     source = read_document(str(thirty_pages))
     pages = source.text.split("\f")
     assert len(pages) == 31
@@ -515,7 +550,9 @@ def test_evidence_of_a_pdf_says_the_page(thirty_pages: Path, in_chromium):
     in_chromium(look)
 
 
-def test_evidence_of_several_documents_says_which(in_chromium):
+def test_evidence_of_several_documents_says_which(
+    in_chromium: Callable[[Callable[[Any], None]], None],
+):
     folder = Path("papers")
     (folder / "more" / ".git").mkdir(parents=True)
     first = ["The lease begins in May.", "", LEASE]
@@ -569,12 +606,16 @@ def test_evidence_of_several_documents_says_which(in_chromium):
     in_chromium(look)
 
 
-@pytest.mark.parametrize(("row", "told"), [
-    ({"documents": "a.txt"}, "documents is to be a list of paths"),
-    ({"documents": ["a.txt"], "document": "a.txt"}, "has a document and documents"),
-    ({"documents": ["a.txt", "../b.txt"]}, "b.txt is not in"),
-    ({"documents": ["a.txt", "c.txt"]}, "c.txt does not exist"),
-], ids=("text", "both", "outside", "missing"))  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"documents": "a.txt"}, "documents is to be a list of paths"),
+        ({"documents": ["a.txt"], "document": "a.txt"}, "has a document and documents"),
+        ({"documents": ["a.txt", "../b.txt"]}, "b.txt is not in"),
+        ({"documents": ["a.txt", "c.txt"]}, "c.txt does not exist"),
+    ],
+    ids=("text", "both", "outside", "missing"),
+)
 def test_documents_of_a_row_that_cannot_be_used(row: dict[str, Any], told: str):
     Path("a.txt").write_text("Words.", encoding="utf-8")
     Path("q.jsonl").write_text(json.dumps({"id": "a", "question": "Why?"} | row), encoding="utf-8")
@@ -597,12 +638,16 @@ EACH = """\
 """
 
 
-@pytest.mark.parametrize(("plan", "answer"), [
-    (EACH, [f"CTX.lease.txt: {LEASE}", f"CTX.a.letter.md: {PAID}"]),
-    ('a = FIND_EVENT("CTX.a.letter", "the deposit")', [PAID]),
-    ('a = FIND_EVENT("CTX.a.letter.md", "the deposit")', [PAID]),
-    ('a = FIND_EVENT(CTX, "the deposit")', [LEASE, PAID]),
-], ids=("each", "name", "ending", "all"))  # fmt: skip
+@pytest.mark.parametrize(
+    ("plan", "answer"),
+    [
+        (EACH, [f"CTX.lease.txt: {LEASE}", f"CTX.a.letter.md: {PAID}"]),
+        ('a = FIND_EVENT("CTX.a.letter", "the deposit")', [PAID]),
+        ('a = FIND_EVENT("CTX.a.letter.md", "the deposit")', [PAID]),
+        ('a = FIND_EVENT(CTX, "the deposit")', [LEASE, PAID]),
+    ],
+    ids=("each", "name", "ending", "all"),
+)
 def test_a_plan_names_its_documents(plan: str, answer: list[str], two: tuple[str, str]):
     Path("a.plan").write_text(plan, encoding="utf-8")
     assert call("lint", "a.plan").code == 0
@@ -630,10 +675,14 @@ def test_a_quote_stands_in_the_document_that_its_step_read(two: tuple[str, str])
 BOTH = "Neither party is liable for the deposit."
 
 
-@pytest.mark.parametrize("plan", [
-    EACH,
-    f'a = FIND_EVENT("CTX.lease.txt", "the deposit")\nb = FIND_EVENT("{NAMED}", "the deposit")',
-], ids=("each", "names"))  # fmt: skip
+@pytest.mark.parametrize(
+    "plan",
+    [
+        EACH,
+        f'a = FIND_EVENT("CTX.lease.txt", "the deposit")\nb = FIND_EVENT("{NAMED}", "the deposit")',
+    ],
+    ids=("each", "names"),
+)
 def test_a_sentence_that_two_documents_have_is_evidence_from_both(plan: str, two: tuple[str, str]):
     for name in two:
         Path(name).write_text(f"{BOTH}\n", encoding="utf-8")

@@ -135,15 +135,18 @@ def crossings(plan: Plan) -> int:
     )
 
 
-@pytest.mark.parametrize(("plan", "count"), [
-    # The lower row is put in order by the upper one, and the upper by the lower.
-    (chain((), (), (), ("s2",), ("s1",), ("s0",)), 0),
-    (chain((), (), (), (), ("s0", "s2"), ("s1", "s3")), 0),
-    # It takes one sweep down and two up, as rows further away follow.
-    (chain((), (), ("s0",), ("s1",), ("s0",), ("s1",), ("s2", "s4"), ("s3", "s5")), 0),
-    (WIDE, 0),
-    (MANY, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("plan", "count"),
+    [
+        # The lower row is put in order by the upper one, and the upper by the lower.
+        (chain((), (), (), ("s2",), ("s1",), ("s0",)), 0),
+        (chain((), (), (), (), ("s0", "s2"), ("s1", "s3")), 0),
+        # It takes one sweep down and two up, as rows further away follow.
+        (chain((), (), ("s0",), ("s1",), ("s0",), ("s1",), ("s2", "s4"), ("s3", "s5")), 0),
+        (WIDE, 0),
+        (MANY, 1),
+    ],
+)
 def test_lines_do_not_cross_where_they_need_not(plan: Plan, count: int):
     assert crossings(plan) == count
 

@@ -82,30 +82,33 @@ def test_a_copy_reads_its_own_environment(monkeypatch: pytest.MonkeyPatch):
         _ = pickle.loads(data).identity
 
 
-@pytest.mark.parametrize(("handler", "reason", "words"), [
-    (refusing, "request", "No model for Bearer ***"),
-    (answering(401, "{}"), "authentication", "refuses the key"),
-    (answering(302, Location="http://elsewhere.test/"), "request", "elsewhere.test"),
-    (answering(500, "<html>"), "server", "failed"),
-    (flooding(33), "request", "longer than 32 MB"),
-    *(
-        (sending(body), "reply", "holds no embeddings")
-        for body in (
-            "{}",
-            "[1]",
-            "null",
-            "<html>",
-            '{"data": []}',
-            '{"data": [{"index": 0, "embedding": [1]}]}',
-            '{"data": [{"index": 0, "embedding": [NaN]}, {"index": 1, "embedding": [1]},'
-            ' {"index": 2, "embedding": [1]}]}',
-            '{"data": [{"index": 0, "embedding": [1, 2]}, {"index": 1, "embedding": [1]},'
-            ' {"index": 2, "embedding": [1]}]}',
-            '{"data": [{"index": 0, "embedding": "x"}, {"index": 1}, {}]}',
-        )
-    ),
-    (stalling(), "timeout", "No embeddings within 0.2 seconds"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("handler", "reason", "words"),
+    [
+        (refusing, "request", "No model for Bearer ***"),
+        (answering(401, "{}"), "authentication", "refuses the key"),
+        (answering(302, Location="http://elsewhere.test/"), "request", "elsewhere.test"),
+        (answering(500, "<html>"), "server", "failed"),
+        (flooding(33), "request", "longer than 32 MB"),
+        *(
+            (sending(body), "reply", "holds no embeddings")
+            for body in (
+                "{}",
+                "[1]",
+                "null",
+                "<html>",
+                '{"data": []}',
+                '{"data": [{"index": 0, "embedding": [1]}]}',
+                '{"data": [{"index": 0, "embedding": [NaN]}, {"index": 1, "embedding": [1]},'
+                ' {"index": 2, "embedding": [1]}]}',
+                '{"data": [{"index": 0, "embedding": [1, 2]}, {"index": 1, "embedding": [1]},'
+                ' {"index": 2, "embedding": [1]}]}',
+                '{"data": [{"index": 0, "embedding": "x"}, {"index": 1}, {}]}',
+            )
+        ),
+        (stalling(), "timeout", "No embeddings within 0.2 seconds"),
+    ],
+)
 def test_an_endpoint_that_fails_is_told_in_one_line_without_the_key(
     handler: Handler, reason: str, words: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -208,23 +208,28 @@ def own(caching: Literal["off", "key", "breakpoint"], greedy: bool = False) -> R
     return RequestFormat(caching, "max_completion_tokens", greedy=greedy)
 
 
-@pytest.mark.parametrize(("name", "url", "caching", "form"), [
-    ("gpt-4o", OWN, "auto", own("key", greedy=True)),
-    ("gpt-5", OWN, "auto", own("key")),
-    ("gpt-5.5-pro", OWN, "auto", own("key")),
-    ("gpt-5.6", OWN, "auto", own("breakpoint")),
-    ("gpt-5.10-mini", OWN, "auto", own("breakpoint")),
-    ("gpt-6-mini-2027-01-01", OWN, "auto", own("breakpoint")),
-    ("ft:gpt-5.6-mini:me::1", OWN, "auto", own("breakpoint")),
-    ("o3", OWN, "auto", own("key")),
-    ("gpt-6", "https://eu.api.openai.com/v1", "off", own("off")),
-    ("gpt-6", "https://api.openai.com.example.org/v1", "auto", RequestFormat()),
-    ("gpt-6", "http://localhost:8000/v1", "auto", RequestFormat()),
-    ("openai/gpt-5.6", "https://openrouter.ai/api/v1", "openai", RequestFormat("breakpoint")),
-    ("gpt-35-turbo", "https://me.openai.azure.com/openai/v1", "openai", RequestFormat("key")),
-    ("claude", "https://openrouter.ai/api/v1", "anthropic", RequestFormat("anthropic")),
-])  # fmt: skip
-def test_an_endpoint_is_asked_in_its_own_words(name: str, url: str, caching: str, form):
+@pytest.mark.parametrize(
+    ("name", "url", "caching", "form"),
+    [
+        ("gpt-4o", OWN, "auto", own("key", greedy=True)),
+        ("gpt-5", OWN, "auto", own("key")),
+        ("gpt-5.5-pro", OWN, "auto", own("key")),
+        ("gpt-5.6", OWN, "auto", own("breakpoint")),
+        ("gpt-5.10-mini", OWN, "auto", own("breakpoint")),
+        ("gpt-6-mini-2027-01-01", OWN, "auto", own("breakpoint")),
+        ("ft:gpt-5.6-mini:me::1", OWN, "auto", own("breakpoint")),
+        ("o3", OWN, "auto", own("key")),
+        ("gpt-6", "https://eu.api.openai.com/v1", "off", own("off")),
+        ("gpt-6", "https://api.openai.com.example.org/v1", "auto", RequestFormat()),
+        ("gpt-6", "http://localhost:8000/v1", "auto", RequestFormat()),
+        ("openai/gpt-5.6", "https://openrouter.ai/api/v1", "openai", RequestFormat("breakpoint")),
+        ("gpt-35-turbo", "https://me.openai.azure.com/openai/v1", "openai", RequestFormat("key")),
+        ("claude", "https://openrouter.ai/api/v1", "anthropic", RequestFormat("anthropic")),
+    ],
+)
+def test_an_endpoint_is_asked_in_its_own_words(
+    name: str, url: str, caching: str, form: RequestFormat
+):
     settings = Settings(OPENAI_BASE_URL=url, prompt_cache=caching)  # type: ignore[arg-type]
     assert RequestWriter(name, settings).first_form == form
 
@@ -237,7 +242,9 @@ def test_a_proxy_that_is_no_address_is_named(serve: Serve, monkeypatch: pytest.M
         answered(short())
 
 
-def test_openai_itself_is_given_a_key_and_a_breakpoint(serve: Serve, monkeypatch):
+def test_openai_itself_is_given_a_key_and_a_breakpoint(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
     # A proxy stands in for the endpoint, whose host is what decides.
     server = serve(["fine"], PEARL_MODEL="gpt-5.6-mini", PEARL_MAX_TOKENS="700", no_proxy="")
     monkeypatch.setenv("http_proxy", server.url.removesuffix("/v1"))
@@ -288,12 +295,17 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("kind", REFUSALS)
-@pytest.mark.parametrize(("caching", "field"), [
-    ("openai", "prompt_cache_key"),
-    ("openai", "messages[1].content[0].prompt_cache_breakpoint"),
-    ("anthropic", "messages.1.content.0.cache_control"),
-])  # fmt: skip
-def test_what_an_endpoint_does_not_take_is_given_up_for_good(serve, kind, caching: str, field: str):
+@pytest.mark.parametrize(
+    ("caching", "field"),
+    [
+        ("openai", "prompt_cache_key"),
+        ("openai", "messages[1].content[0].prompt_cache_breakpoint"),
+        ("anthropic", "messages.1.content.0.cache_control"),
+    ],
+)
+def test_what_an_endpoint_does_not_take_is_given_up_for_good(
+    serve: Serve, kind: str, caching: str, field: str
+):
     no = REFUSALS[kind](field)
     server = serve([no, "fine"], PEARL_PROMPT_CACHE=caching, PEARL_MODEL="gpt-5.6")
     replies = answered(step(), step())
@@ -305,7 +317,9 @@ def test_what_an_endpoint_does_not_take_is_given_up_for_good(serve, kind, cachin
 REASONING = "Unsupported value: 'temperature' does not support 0 with this model. Only the default."
 
 
-def test_a_temperature_that_nobody_set_is_given_up_for_good(serve: Serve, monkeypatch):
+def test_a_temperature_that_nobody_set_is_given_up_for_good(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+):
     server = serve([failing(400, REASONING), "fine"])
     another = short()._replace(sample=1)
     replies = answered(short(), another)
@@ -318,13 +332,18 @@ def test_a_temperature_that_nobody_set_is_given_up_for_good(serve: Serve, monkey
     assert [asked.body["temperature"] for asked in server.asked] == [0.2]
 
 
-@pytest.mark.parametrize(("environment", "sent"), [
-    ({}, [(0, None), (0.7, None), (0.7, None)]),
-    ({"PEARL_TEMPERATURE": "0"}, [(0, None), (0.7, None), (0.7, None)]),
-    ({"PEARL_SEED": "0"}, [(0, 0), (0.7, 1), (0.7, 2)]),
-    ({"PEARL_TEMPERATURE": "1.5", "PEARL_SEED": "9"}, [(1.5, 9), (1.5, 10), (1.5, 11)]),
-])  # fmt: skip
-def test_another_answer_to_the_same_prompt_is_drawn_and_not_repeated(serve, environment, sent):
+@pytest.mark.parametrize(
+    ("environment", "sent"),
+    [
+        ({}, [(0, None), (0.7, None), (0.7, None)]),
+        ({"PEARL_TEMPERATURE": "0"}, [(0, None), (0.7, None), (0.7, None)]),
+        ({"PEARL_SEED": "0"}, [(0, 0), (0.7, 1), (0.7, 2)]),
+        ({"PEARL_TEMPERATURE": "1.5", "PEARL_SEED": "9"}, [(1.5, 9), (1.5, 10), (1.5, 11)]),
+    ],
+)
+def test_another_answer_to_the_same_prompt_is_drawn_and_not_repeated(
+    serve: Serve, environment: dict[str, str], sent: list[tuple[float, int | None]]
+):
     server = serve(["fine"], **environment)
     answered(*(short()._replace(sample=sample) for sample in range(3)))
     assert [(one.body["temperature"], one.body.get("seed")) for one in server.asked] == sent
@@ -349,15 +368,20 @@ def test_the_token_limit_goes_by_the_name_the_endpoint_knows(serve: Serve):
     assert names == [{"max_tokens"}, {"max_completion_tokens"}, {"max_completion_tokens"}]
 
 
-@pytest.mark.parametrize(("told", "settings", "requests"), [
-    ("max_tokens is too large: 700. The model has at most 500.", {"PEARL_MAX_TOKENS": "7"}, 1),
-    ("Unsupported parameter: 'max_tokens'.", {}, 1),
-    # It knows neither name: each is tried once.
-    ("Unsupported: max_tokens, max_completion_tokens", {"PEARL_MAX_TOKENS": "7"}, 2),
-    ("Unsupported: max_tokens, cache_control", {"PEARL_PROMPT_CACHE": "anthropic"}, 2),
-    ("Unknown parameter: 'cache_control'.", {"PEARL_PROMPT_CACHE": "off"}, 1),
-])  # fmt: skip
-def test_a_refusal_is_not_met_for_ever(serve: Serve, told: str, settings, requests: int):
+@pytest.mark.parametrize(
+    ("told", "settings", "requests"),
+    [
+        ("max_tokens is too large: 700. The model has at most 500.", {"PEARL_MAX_TOKENS": "7"}, 1),
+        ("Unsupported parameter: 'max_tokens'.", {}, 1),
+        # It knows neither name: each is tried once.
+        ("Unsupported: max_tokens, max_completion_tokens", {"PEARL_MAX_TOKENS": "7"}, 2),
+        ("Unsupported: max_tokens, cache_control", {"PEARL_PROMPT_CACHE": "anthropic"}, 2),
+        ("Unknown parameter: 'cache_control'.", {"PEARL_PROMPT_CACHE": "off"}, 1),
+    ],
+)
+def test_a_refusal_is_not_met_for_ever(
+    serve: Serve, told: str, settings: dict[str, str], requests: int
+):
     server = serve([failing(400, told)], **settings)
     assert failed(step()).reason == "request"
     assert len(server.asked) == requests
@@ -398,13 +422,16 @@ def test_as_many_tokens_of_a_reply_are_asked_for_as_an_endpoint_allows(
     assert [asked.body[field] for asked in server.asked[1:]] == [4096, 2048]
 
 
-@pytest.mark.parametrize(("told", "advice"), [
-    ("max_tokens is too large", True),
-    ("Expected max_tokens >= 4097, but got 4096", True),
-    ("Unsupported parameter: 'max_tokens'", False),
-    ("At most 2048 documents", False),
-    ("max_tokens is too large: 4096. The model's maximum context length is 2048 tokens", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("told", "advice"),
+    [
+        ("max_tokens is too large", True),
+        ("Expected max_tokens >= 4097, but got 4096", True),
+        ("Unsupported parameter: 'max_tokens'", False),
+        ("At most 2048 documents", False),
+        ("max_tokens is too large: 4096. The model's maximum context length is 2048 tokens", False),
+    ],
+)
 def test_what_names_no_number_of_a_reply_s_tokens_is_told(serve: Serve, told: str, advice: bool):
     server = serve([failing(400, told)])
     error = failed(short()._replace(limit=4096))
@@ -525,7 +552,9 @@ CASES = [
 
 @pytest.mark.parametrize("key", ["sk-Ab12cd", "keyof23Harbour", "a-lower+case/key-of-1"])
 @pytest.mark.parametrize("way", TRANSPORTS)
-def test_a_key_is_taken_out_in_whatever_form_an_endpoint_repeats_it(serve, key: str, way: str):
+def test_a_key_is_taken_out_in_whatever_form_an_endpoint_repeats_it(
+    serve: Serve, key: str, way: str
+):
     basic = b64encode(f"user:{key}".encode()).decode()
     forms = [key, key.lower(), key.upper(), quote(key, safe="")]
     forms += [basic] if len(key) > 9 else []
@@ -538,7 +567,9 @@ def test_a_key_is_taken_out_in_whatever_form_an_endpoint_repeats_it(serve, key: 
 
 
 @pytest.mark.parametrize(("case", "way"), CASES)
-def test_a_failing_endpoint_is_told_in_one_line(serve: Serve, case: str, way: str, caplog):
+def test_a_failing_endpoint_is_told_in_one_line(
+    serve: Serve, case: str, way: str, caplog: pytest.LogCaptureFixture
+):
     answer, reason, words = FAILURES[case]
     server = serve([answer])
     with pytest.raises(ModelError, match=_here(words, way)) as caught:
@@ -619,22 +650,25 @@ IN_A_MINUTE = formatdate(1_900_000_060, usegmt=True)
 NOW = formatdate(1_900_000_000, usegmt=True)
 
 
-@pytest.mark.parametrize(("headers", "seconds"), [
-    ({}, None),
-    ({"Retry-After": "7"}, 7),
-    ({"Retry-After": " 1.5 "}, 1.5),
-    ({"Retry-After": "600"}, 600),
-    ({"retry-after-ms": "250", "Retry-After": "7"}, 0.25),
-    ({"retry-after-ms": "soon", "Retry-After": "7"}, 7),
-    ({"Retry-After": IN_A_MINUTE, "Date": NOW}, 60),
-    ({"Retry-After": NOW, "Date": IN_A_MINUTE}, None),
-    ({"Retry-After": "0"}, None),
-    ({"Retry-After": "-3"}, None),
-    ({"Retry-After": "inf"}, None),
-    ({"Retry-After": "nan"}, None),
-    ({"Retry-After": "in a while"}, None),
-    ({"Retry-After": "Fri, 99 Foo 9999 99:99:99 GMT"}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": " 1.5 "}, 1.5),
+        ({"Retry-After": "600"}, 600),
+        ({"retry-after-ms": "250", "Retry-After": "7"}, 0.25),
+        ({"retry-after-ms": "soon", "Retry-After": "7"}, 7),
+        ({"Retry-After": IN_A_MINUTE, "Date": NOW}, 60),
+        ({"Retry-After": NOW, "Date": IN_A_MINUTE}, None),
+        ({"Retry-After": "0"}, None),
+        ({"Retry-After": "-3"}, None),
+        ({"Retry-After": "inf"}, None),
+        ({"Retry-After": "nan"}, None),
+        ({"Retry-After": "in a while"}, None),
+        ({"Retry-After": "Fri, 99 Foo 9999 99:99:99 GMT"}, None),
+    ],
+)
 def test_how_long_to_wait_is_read(headers: dict[str, str], seconds: float | None):
     for status in (429, 503):
         assert failure(status, headers, Complaint()).retry_after == seconds
@@ -660,13 +694,16 @@ def test_an_error_whose_words_stall_is_told_by_its_status(serve: Serve):
 
 
 @pytest.mark.parametrize("way", TRANSPORTS)
-@pytest.mark.parametrize(("url", "reason"), [
-    # Where nobody listens.
-    ("http://127.0.0.1:9/v1", "connection"),
-    ("http://nowhere.invalid/v1", "connection"),
-    ("http://a..b/v1", "request"),
-    (f"http://{'a' * 70}.invalid/v1", "request"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        # Where nobody listens.
+        ("http://127.0.0.1:9/v1", "connection"),
+        ("http://nowhere.invalid/v1", "connection"),
+        ("http://a..b/v1", "request"),
+        (f"http://{'a' * 70}.invalid/v1", "request"),
+    ],
+)
 def test_an_address_without_a_machine(serve: Serve, way: str, url: str, reason: str):
     serve([], OPENAI_BASE_URL=url)
     error = failed(model=WAYS[way]())

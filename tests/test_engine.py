@@ -405,7 +405,9 @@ async def test_tries_that_fail_at_once_are_one_sign():
 
 @pytest.mark.parametrize(("rpm", "tpm", "seconds"), [(60, None, 3), (None, 600, 6), (60, 600, 6)])
 @clocked
-async def test_requests_and_tokens_a_minute_are_held(rpm, tpm: int | None, seconds: int):
+async def test_requests_and_tokens_a_minute_are_held(
+    rpm: int | None, tpm: int | None, seconds: int
+):
     """A call is expected to take 20 tokens, and takes 15: what it did not take is given back."""
     loop = asyncio.get_running_loop()
     paces = [RateLimiter(pace) if pace else None for pace in (rpm, tpm)]
@@ -566,19 +568,22 @@ async def test_calls_side_by_side_never_exceed_a_budget(calls: list[tuple[int, i
     assert await ledger.spent() == Amount(sent, 0)
 
 
-@pytest.mark.parametrize(("answer", "spent"), [
-    (Reply("fine", Usage(10, 1)), (10, 1)),
-    # What an endpoint does not say counts as it was expected.
-    (Reply("fine"), (300, 20)),
-    (Reply("fine", Usage(10)), (10, 20)),
-    (ModelError("reply", "empty", usage=Usage(40, 5)), (40, 5)),
-    (ModelError("reply", "empty"), (300, 20)),
-    (ModelError("timeout", "late"), (300, 20)),
-    (ModelError("connection", "broken off"), (300, 20)),
-    (ModelError("connection", "unreachable", sent=False), (0, 0)),
-    (ModelError("timeout", "says the endpoint", status=408), (0, 0)),
-    (ModelError("rate", "slow down", status=429), (0, 0)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "spent"),
+    [
+        (Reply("fine", Usage(10, 1)), (10, 1)),
+        # What an endpoint does not say counts as it was expected.
+        (Reply("fine"), (300, 20)),
+        (Reply("fine", Usage(10)), (10, 20)),
+        (ModelError("reply", "empty", usage=Usage(40, 5)), (40, 5)),
+        (ModelError("reply", "empty"), (300, 20)),
+        (ModelError("timeout", "late"), (300, 20)),
+        (ModelError("connection", "broken off"), (300, 20)),
+        (ModelError("connection", "unreachable", sent=False), (0, 0)),
+        (ModelError("timeout", "says the endpoint", status=408), (0, 0)),
+        (ModelError("rate", "slow down", status=429), (0, 0)),
+    ],
+)
 @clocked
 async def test_every_try_counts_as_what_it_cost(answer: Reply | ModelError, spent: tuple[int, int]):
     ledger = MemoryLedger(Ceiling(tokens=1000))
@@ -640,14 +645,17 @@ async def test_what_was_given_back_while_a_refusal_is_worded_is_no_limit_in_doll
         await layer(request())
 
 
-@pytest.mark.parametrize("error", [
-    ModelError("budget", "It is spent.", status=402),
-    HaltError("stopped", "Stopped."),
-    ContextError("It does not fit.", "a"),
-    RunError("No step ran."),
-    LinesError(["one", "two"], 3),
-    InputError("Give a number."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelError("budget", "It is spent.", status=402),
+        HaltError("stopped", "Stopped."),
+        ContextError("It does not fit.", "a"),
+        RunError("No step ran."),
+        LinesError(["one", "two"], 3),
+        InputError("Give a number."),
+    ],
+)
 def test_an_error_comes_whole_out_of_another_process(error: Exception):
     if isinstance(error, ModelError):
         # Its text may say more than its message.
@@ -726,12 +734,17 @@ async def test_identical_calls_under_way_are_made_once():
     assert sum(not reply.kept for reply in replies) == 2
 
 
-@pytest.mark.parametrize(("layer", "asked"), [
-    (lambda ask: PrefixWarmup(ask), document()),
-    (lambda ask: CacheLayer(ask, ReplyCache(), "", Named()), request()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("layer", "asked"),
+    [
+        (lambda ask: PrefixWarmup(ask), document()),
+        (lambda ask: CacheLayer(ask, ReplyCache(), "", Named()), request()),
+    ],
+)
 @clocked
-async def test_whoever_waits_leads_where_the_leader_is_cancelled(layer, asked: Request):
+async def test_whoever_waits_leads_where_the_leader_is_cancelled(
+    layer: Callable[[Any], Any], asked: Request
+):
     ask = layer(Endpoint(0.02))
     tasks = [asyncio.create_task(ask(asked)) for _ in range(3)]
     await asyncio.sleep(0.005)

@@ -132,14 +132,17 @@ def test_a_row_that_names_its_subset(tmp_path: Path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("row", "words"), [
-    (official(gold_label=5), "question 1: gold_label is to be a number from 1 to 4"),
-    (official(gold_label=True), "gold_label"),
-    (official(options=["one"]), "question 1: Give 2 to 26 options"),
-    (official(options="ab"), "options is to be a list"),
-    (official(question=" "), "question 1 has no question"),
-    (official(question_unique_id="of the first"), "question 2 has the id"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (official(gold_label=5), "question 1: gold_label is to be a number from 1 to 4"),
+        (official(gold_label=True), "gold_label"),
+        (official(options=["one"]), "question 1: Give 2 to 26 options"),
+        (official(options="ab"), "options is to be a list"),
+        (official(question=" "), "question 1 has no question"),
+        (official(question_unique_id="of the first"), "question 2 has the id"),
+    ],
+)
 def test_a_row_that_cannot_be_used(tmp_path: Path, row: dict[str, Any], words: str):
     first = official(question_unique_id="of the first")
     path = write_articles(tmp_path, *([first] if "question 2" in words else []), row)
@@ -240,14 +243,17 @@ def test_each_option_stands_at_each_place_once():
     assert len(orders_of(OPTIONS[:2])) == 2
 
 
-@pytest.mark.parametrize(("reply", "labels"), [
-    ("why/reason", ("why/reason",)),
-    ("Why/Reason, person", ("why/reason", "person")),
-    ("- person\n- event\n- location", ("person", "event")),
-    ("It is a personal matter.", ()),
-    ("what if", ("what if",)),
-    ("", ()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reply", "labels"),
+    [
+        ("why/reason", ("why/reason",)),
+        ("Why/Reason, person", ("why/reason", "person")),
+        ("- person\n- event\n- location", ("person", "event")),
+        ("It is a personal matter.", ()),
+        ("what if", ("what if",)),
+        ("", ()),
+    ],
+)
 def test_labels_of_reasoning(reply: str, labels: tuple[str, ...]):
     assert read_labels(reply) == labels
 
@@ -472,21 +478,24 @@ def test_tokens_that_no_endpoint_reports_are_not_0_beside_those_that_one_does(tm
     assert told.json["methods"]["zero-shot"]["tokens"] == [None, 4536]
 
 
-@pytest.mark.parametrize(("options", "said"), [
-    ("--turns", "uses --turns: leave it out, or add one of fsm1, fsm2."),
-    ("--width 3", "uses --width: leave it out, or add one of tmn, tmn-model."),
-    ("--search greedy", "uses --search: "),
-    ("--tools none", "uses --tools: leave it out, or add one of rebel."),
-    ("--depth 2", "uses --depth: leave it out, or add one of decomp, rebel, tmn, tmn-model."),
-    ("--calls 3", "uses --calls: "),
-    ("--passages 4", "uses --passages: "),
-    ("--examples 2", "uses --examples: "),
-    ("--shown 3", "uses --shown: "),
-    ("--index corpus.index", "uses --index: "),
-    ("--library core", "uses --library: leave it out, or add one of pearl, "),
-    ("--demos letters", "uses --demos: leave it out, or add one of pearl, "),
-    ("--seed 4", "--seed is the seed of --sample N: give both, or neither."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--turns", "uses --turns: leave it out, or add one of fsm1, fsm2."),
+        ("--width 3", "uses --width: leave it out, or add one of tmn, tmn-model."),
+        ("--search greedy", "uses --search: "),
+        ("--tools none", "uses --tools: leave it out, or add one of rebel."),
+        ("--depth 2", "uses --depth: leave it out, or add one of decomp, rebel, tmn, tmn-model."),
+        ("--calls 3", "uses --calls: "),
+        ("--passages 4", "uses --passages: "),
+        ("--examples 2", "uses --examples: "),
+        ("--shown 3", "uses --shown: "),
+        ("--index corpus.index", "uses --index: "),
+        ("--library core", "uses --library: leave it out, or add one of pearl, "),
+        ("--demos letters", "uses --demos: leave it out, or add one of pearl, "),
+        ("--seed 4", "--seed is the seed of --sample N: give both, or neither."),
+    ],
+)
 def test_an_option_that_no_method_uses_is_refused(options: str, said: str, tmp_path: Path):
     words = ("eval", "questions", "--data", write_own(tmp_path), "--model", "offline")
     corpus = write_rows("corpus.jsonl", {"id": "1", "text": "Ada built it."})
@@ -568,15 +577,18 @@ def test_an_evaluation_can_be_shown_again_and_last_is_the_last_one(tmp_path: Pat
     assert len(server.asked) == asked
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    (("--methods", "nothing"), "There is no method nothing"),
-    (("--split", "nowhere"), "has no split nowhere"),
-    (("--split", "other"), "no question in the split other"),
-    (("--library-sizes", "0"), "no list of numbers above 0"),
-    (("--methods", "pearl-no-refinement"), "--demos"),
-    (("--demos", "gone"), "gone is no folder"),
-    (("--data", ""), "QuALITY: name the file with --data (https://github.com/nyu-mll/quality"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--methods", "nothing"), "There is no method nothing"),
+        (("--split", "nowhere"), "has no split nowhere"),
+        (("--split", "other"), "no question in the split other"),
+        (("--library-sizes", "0"), "no list of numbers above 0"),
+        (("--methods", "pearl-no-refinement"), "--demos"),
+        (("--demos", "gone"), "gone is no folder"),
+        (("--data", ""), "QuALITY: name the file with --data (https://github.com/nyu-mll/quality"),
+    ],
+)
 def test_wrong_use_is_told_before_anything_is_sent(tmp_path: Path, options, words: str):
     done, server = evaluated(tmp_path, many(2), ["A"], *options)
     assert done.code == 2
@@ -1031,7 +1043,9 @@ def test_how_many_passages_a_look_up_gives(tmp_path: Path, options: tuple[str, .
     [("Lamp 3 hangs in Ulm.", 1), ("Lamp 3: Lamp 3 hangs in Ulm.", 1), ("Ulm", 1), ("Berlin", 0),
      ("Lamp 3 hangs in Berlin.", 0)],
 )  # fmt: skip
-def test_who_reads_passages_and_says_a_sentence_of_them_quotes_it(tmp_path, said, grounded: int):
+def test_who_reads_passages_and_says_a_sentence_of_them_quotes_it(
+    tmp_path: Path, said: str, grounded: int
+):
     lamps(tmp_path, lambda _: said, "retrieve-read")
     [row] = results(tmp_path)["retrieve-read"]
     assert row.measures["grounded"] == grounded

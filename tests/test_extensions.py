@@ -132,7 +132,9 @@ def test_what_is_installed_meanwhile_is_found(tmp_path: Path, monkeypatch: pytes
      "'pearl[view] @ git+https://a.b/c@f0#subdirectory=d'"),
     ({}, "'pearl[view]'"),
 ])  # fmt: skip
-def test_an_extra_is_installed_from_where_pearl_is_from(tmp_path, monkeypatch, origin, package):
+def test_an_extra_is_installed_from_where_pearl_is_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any], package: str
+):
     monkeypatch.syspath_prepend(tmp_path)
     about = tmp_path / "pearl-9.dist-info"
     about.mkdir()
@@ -142,7 +144,9 @@ def test_an_extra_is_installed_from_where_pearl_is_from(tmp_path, monkeypatch, o
 
 
 @pytest.mark.parametrize("model", ["offline", "m"])
-def test_what_a_function_copies_is_the_answer(installed: None, serve, questions: Path, model: str):
+def test_what_a_function_copies_is_the_answer(
+    installed: None, serve: Serve, questions: Path, model: str
+):
     serve(reading)
     words = ["run", "-", "story.txt", "--library", "own", "--model", model]
     told = call(*words, stdin="1. a = FIRST_LINE(CTX) : Copy it\n").out
@@ -193,14 +197,19 @@ def test_a_tool_of_a_package(installed: None):
         assert said in call("tools", "check", "t.toml").out
 
 
-@pytest.mark.parametrize(("words", "names"), [
-    (("lint", "x.plan", "--library"), "actions"),
-    (("ask", "story.txt", "Why?", "--model", "offline", "--strategy"), "strategies"),
-    (("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--metric"), "metrics"),
-    (("refine", "q.jsonl", "-o", "demos", "--model", "offline", "--metric"), "metrics"),
-    (("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--methods"), "methods"),
-])  # fmt: skip
-def test_a_broken_one_is_one_clear_line(installed: None, questions: Path, words, names: str):
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("lint", "x.plan", "--library"), "actions"),
+        (("ask", "story.txt", "Why?", "--model", "offline", "--strategy"), "strategies"),
+        (("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--metric"), "metrics"),
+        (("refine", "q.jsonl", "-o", "demos", "--model", "offline", "--metric"), "metrics"),
+        (("eval", "questions", "--data", "q.jsonl", "--model", "offline", "--methods"), "methods"),
+    ],
+)
+def test_a_broken_one_is_one_clear_line(
+    installed: None, questions: Path, words: tuple[str, ...], names: str
+):
     Path("x.plan").write_text('1. a = SHOUT("x") : Shout\n', encoding="utf-8")
     for name, said in (
         ("broken", "broken of the package pearl-readers cannot be loaded (OSError: no licence: "
@@ -219,7 +228,9 @@ def test_a_broken_one_is_one_clear_line(installed: None, questions: Path, words,
     assert "broken, leaving, own, wrong" in mistyped
 
 
-def test_a_path_below_the_working_folder_is_no_secret(tmp_path: Path, monkeypatch):
+def test_a_path_below_the_working_folder_is_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     for name in ("PWD", "OLDPWD"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setenv("REDIS_PASS", "beware-of-it")
@@ -320,7 +331,9 @@ def test_a_strategy_from_python(installed: None, serve: Serve, questions: Path):
         reader.ask_sync("story.txt", "Why?", strategy=Fixed)
 
 
-def test_refining_and_evaluating_by_a_metric_of_ones_own(installed: None, serve, questions: Path):
+def test_refining_and_evaluating_by_a_metric_of_ones_own(
+    installed: None, serve: Serve, questions: Path
+):
     import readers
 
     plan = '1. a = FIND_REASON(CTX, "Mara leaves") : Find why'

@@ -40,7 +40,9 @@ def reading(body: dict[str, Any]) -> str:
     return "B" if "A. She was ill" in text else "The Fund closed it."
 
 
-def test_what_is_done_is_in_the_store_for_the_next_object_and_for_the_commands(serve, tmp_path):
+def test_what_is_done_is_in_the_store_for_the_next_object_and_for_the_commands(
+    serve: Serve, tmp_path: Path
+):
     server = serve(reading)
     questions = write_questions(tmp_path, {}, {"question": "Why does she go?"}, {"gold": "A"})
     one = pearl.Pearl(model="some-model", store=Path("work.db"))
@@ -109,7 +111,9 @@ def test_a_batch_that_is_cancelled_goes_on_where_it_stopped(serve: Serve, tmp_pa
 
 
 @pytest.mark.parametrize("azure", [False, True])
-def test_runs_that_share_a_model_cut_off_no_call_of_each_other(serve, tmp_path, monkeypatch, azure):
+def test_runs_that_share_a_model_cut_off_no_call_of_each_other(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, azure: bool
+):
     """The first run to end closes nothing that the second has under way: that would be sent, and
     paid for, again."""
     first_ended, loop = asyncio.Event(), list[asyncio.AbstractEventLoop]()
@@ -217,7 +221,9 @@ def test_mining_and_condensing(serve: Serve, tmp_path: Path):
     ]
 
 
-def test_what_is_missing_is_said_in_one_line(serve: Serve, tmp_path: Path, monkeypatch):
+def test_what_is_missing_is_said_in_one_line(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     serve(reading)
     questions = write_questions(tmp_path, {})
     done = pearl.Pearl(model="some-model").batch_sync(questions)

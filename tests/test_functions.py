@@ -93,12 +93,15 @@ def test_a_planner_is_told_of_it_and_evidence_is_what_it_copies(serve: Serve, tm
     assert "Mara left." in call("trace", answer.run, "--store", "work.db").out
 
 
-@pytest.mark.parametrize("plan", [
-    "l = ROWS(CTX)\nn = COUNT(l)",
-    "l = WRAPPED(CTX)\nn = COUNT(l)",
-    "l = ROWS(CTX)\nm = CONCAT(l)\nn = COUNT(l)\nreturn n, m",
-    "l = ROWS(CTX)\nm = SAY(each l)\nn = COUNT(l)\nreturn n, m",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "l = ROWS(CTX)\nn = COUNT(l)",
+        "l = WRAPPED(CTX)\nn = COUNT(l)",
+        "l = ROWS(CTX)\nm = CONCAT(l)\nn = COUNT(l)\nreturn n, m",
+        "l = ROWS(CTX)\nm = SAY(each l)\nn = COUNT(l)\nreturn n, m",
+    ],
+)
 def test_what_stands_in_the_words_of_a_function_is_no_quotation(plan: str, tmp_path: Path):
     @pearl.action
     def rows(document: str) -> list[str]:
@@ -133,11 +136,14 @@ def test_functions_that_block_leave_the_others_running():
     assert run(plan, wait).text == "1\n\n2\n\n3"
 
 
-@pytest.mark.parametrize(("given", "shown"), [
-    ((1, ["x", 2.5], True), "1\nx\n2.5\nyes"),
-    ({"a": 1, "b": ["x"]}, "a: 1\nb: x"),
-    ("text", "text"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ((1, ["x", 2.5], True), "1\nx\n2.5\nyes"),
+        ({"a": 1, "b": ["x"]}, "a: 1\nb: x"),
+        ("text", "text"),
+    ],
+)
 def test_values_come_and_go_as_python_has_them(given: Any, shown: str):
     seen: list[Any] = []
 
@@ -240,28 +246,33 @@ async def cancelled(x: str) -> str:
     return x
 
 
-@pytest.mark.parametrize(("function", "reason", "said"), [
-    *(
-        (ending(error), "solver", f"ENDS failed: {said}")
-        for error, said in (
-            (SystemExit(3), "SystemExit: 3"),
-            (GeneratorExit(), "GeneratorExit$"),
-            (asyncio.CancelledError(), "CancelledError$"),
-            (OddError(), "OddError: <exception str() failed>"),
-        )
-    ),
-    (cancelled, "solver", "CANCELLED failed: CancelledError$"),
-    (failing, "solver", "FAILING failed: RuntimeError: no way: x"),
-    (empty, "solver", "EMPTY failed: RuntimeError: it raised StopIteration"),
-    (odd, "solver", "ODD failed: RuntimeError: no pairs"),
-    (later, "solver", "LATER failed: RuntimeError: no pairs"),
-    (endless, "size", "its result is too deep, or has more than 5,000 characters (PEARL_"),
-    (nested, "value", "NESTED: it gave what is no text, .* (too deep)"),
-    (none, "value", "NONE: it gave what is no text, .* (NoneType)"),
-    (wrong, "value", "WRONG is to give number, and gave text"),
-    (typed, "value", "NUMBER is to be number, and is text"),
-])  # fmt: skip
-def test_what_goes_wrong_fails_its_step_in_one_line(function, reason: str, said: str, monkeypatch):
+@pytest.mark.parametrize(
+    ("function", "reason", "said"),
+    [
+        *(
+            (ending(error), "solver", f"ENDS failed: {said}")
+            for error, said in (
+                (SystemExit(3), "SystemExit: 3"),
+                (GeneratorExit(), "GeneratorExit$"),
+                (asyncio.CancelledError(), "CancelledError$"),
+                (OddError(), "OddError: <exception str() failed>"),
+            )
+        ),
+        (cancelled, "solver", "CANCELLED failed: CancelledError$"),
+        (failing, "solver", "FAILING failed: RuntimeError: no way: x"),
+        (empty, "solver", "EMPTY failed: RuntimeError: it raised StopIteration"),
+        (odd, "solver", "ODD failed: RuntimeError: no pairs"),
+        (later, "solver", "LATER failed: RuntimeError: no pairs"),
+        (endless, "size", "its result is too deep, or has more than 5,000 characters (PEARL_"),
+        (nested, "value", "NESTED: it gave what is no text, .* (too deep)"),
+        (none, "value", "NONE: it gave what is no text, .* (NoneType)"),
+        (wrong, "value", "WRONG is to give number, and gave text"),
+        (typed, "value", "NUMBER is to be number, and is text"),
+    ],
+)
+def test_what_goes_wrong_fails_its_step_in_one_line(
+    function: Callable[..., Any], reason: str, said: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("PEARL_CHARACTERS", "5000")
     own = pearl.action(function)
     plan = f'1. t = ECHO("x") : Say it\n2. a = {own.action.name}(t) : Do it\n'
@@ -354,27 +365,33 @@ class Scaled:
         return self.by
 
 
-@pytest.mark.parametrize("texts", [
-    ("def made(x): return x + 1", "def made(x): return x + 2"),
-    ("def made(x): return x in {'a', 'b'}", "def made(x): return x in {'a', 'c'}"),
-    ("def made(x): return [y + 1 for y in x]", "def made(x): return [y + 2 for y in x]"),
-    ("class made:\n def next(self, run): return 1", "class made:\n def next(self, run): return 2"),
-    ("made = adding(1)", "made = adding(2)"),
-    ("made = adding(adding(1))", "made = adding(made)"),
-    ("made = adding([1])", "made = adding([2])"),
-    ("made = partial(round, 1)", "made = partial(round, 2)"),
-    ("made = partial(round, 1)", "made = partial(abs, 1)"),
-    ("def made(x, y=1): return y", "def made(x, y=2): return y"),
-    ("y = 1\ndef made(x): return y", "y = 2\ndef made(x): return y"),
-    *(
-        (f"y = {one}\ndef made(x): return y", f"y = {other}\ndef made(x): return y")
-        for one, other in (("10**5000", "-(10**5000)"), ("{10**5000: 1}", "{10**5001: 1}"))
-    ),
-    ("made = Scaled(1)", "made = Scaled(2)"),
-    ("made = Scaled(1).score", "made = Scaled(2).score"),
-    ("made = pair()[0]", "made = pair()[1]"),
-    ("def made(x): return made(x)", "def made(x): return made(x + 1)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("def made(x): return x + 1", "def made(x): return x + 2"),
+        ("def made(x): return x in {'a', 'b'}", "def made(x): return x in {'a', 'c'}"),
+        ("def made(x): return [y + 1 for y in x]", "def made(x): return [y + 2 for y in x]"),
+        (
+            "class made:\n def next(self, run): return 1",
+            "class made:\n def next(self, run): return 2",
+        ),
+        ("made = adding(1)", "made = adding(2)"),
+        ("made = adding(adding(1))", "made = adding(made)"),
+        ("made = adding([1])", "made = adding([2])"),
+        ("made = partial(round, 1)", "made = partial(round, 2)"),
+        ("made = partial(round, 1)", "made = partial(abs, 1)"),
+        ("def made(x, y=1): return y", "def made(x, y=2): return y"),
+        ("y = 1\ndef made(x): return y", "y = 2\ndef made(x): return y"),
+        *(
+            (f"y = {one}\ndef made(x): return y", f"y = {other}\ndef made(x): return y")
+            for one, other in (("10**5000", "-(10**5000)"), ("{10**5000: 1}", "{10**5001: 1}"))
+        ),
+        ("made = Scaled(1)", "made = Scaled(2)"),
+        ("made = Scaled(1).score", "made = Scaled(2).score"),
+        ("made = pair()[0]", "made = pair()[1]"),
+        ("def made(x): return made(x)", "def made(x): return made(x + 1)"),
+    ],
+)
 def test_what_was_typed_at_a_prompt_is_told_apart(texts: tuple[str, str]):
     """Where a function has no text, and where functions of one text add different numbers."""
 
@@ -387,21 +404,27 @@ def test_what_was_typed_at_a_prompt_is_told_apart(texts: tuple[str, str]):
     assert typed(texts[0]) == typed(texts[0]) != typed(texts[1])
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("class made:\n def __call__(self, x: str) -> str:\n  'Read it.'", "no function with a name"),
-    ("made = lambda x: x", "no function with a name"),
-    ("def made(self, x: str) -> str: 'Read it.'", "a method of a class"),
-    ("def made(x: str) -> str: return x", "no docstring"),
-    ("def made(x: str, *, y: str) -> str: 'Take a keyword.'", "y has a default or a keyword"),
-    ("def made(x: str, y: str = '') -> str: 'Take both.'", "y has a default or a keyword"),
-    ("def made(x: bytes) -> str: 'Take bytes.'", "x is no text"),
-    ("def made(x: str) -> bytes: 'Give bytes.'", "gives no value"),
-    ("def made(x: str) -> None: 'Give nothing.'", "gives no value"),
-    ("def made() -> str: 'Take nothing.'", "takes nothing"),
-    ("def made(document: list[str]) -> str: 'Take lines.'", "the document is given as a text"),
-    ("def concat(x: str) -> str: 'Join.'\nmade = concat", "CONCAT is no name that is free"),
-    ("def made(x: 'Missing') -> str: 'Miss.'", "its types cannot be read .*Missing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "class made:\n def __call__(self, x: str) -> str:\n  'Read it.'",
+            "no function with a name",
+        ),
+        ("made = lambda x: x", "no function with a name"),
+        ("def made(self, x: str) -> str: 'Read it.'", "a method of a class"),
+        ("def made(x: str) -> str: return x", "no docstring"),
+        ("def made(x: str, *, y: str) -> str: 'Take a keyword.'", "y has a default or a keyword"),
+        ("def made(x: str, y: str = '') -> str: 'Take both.'", "y has a default or a keyword"),
+        ("def made(x: bytes) -> str: 'Take bytes.'", "x is no text"),
+        ("def made(x: str) -> bytes: 'Give bytes.'", "gives no value"),
+        ("def made(x: str) -> None: 'Give nothing.'", "gives no value"),
+        ("def made() -> str: 'Take nothing.'", "takes nothing"),
+        ("def made(document: list[str]) -> str: 'Take lines.'", "the document is given as a text"),
+        ("def concat(x: str) -> str: 'Join.'\nmade = concat", "CONCAT is no name that is free"),
+        ("def made(x: 'Missing') -> str: 'Miss.'", "its types cannot be read .*Missing"),
+    ],
+)
 def test_a_function_that_can_be_no_action_says_why(text: str, said: str):
     given: dict[str, Any] = {}
     exec(text, given)

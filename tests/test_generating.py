@@ -98,7 +98,9 @@ def test_the_schemas_that_ship():
 
 
 @pytest.mark.parametrize(("name", "split", "part"), FILES)
-def test_gold_decompositions_give_the_recorded_answers_from_the_facts_used(name, split, part: str):
+def test_gold_decompositions_give_the_recorded_answers_from_the_facts_used(
+    name: str, split: str, part: str
+):
     for row, world in worlds(name, split, part):
         agents = Watched(world)
         assert (row["generated"]["split"], row["generated"]["part"]) == (split, part)

@@ -160,7 +160,9 @@ def test_demonstrations_are_refined_against_a_rubric(serve: Serve, questions: Pa
     (("--grader-model", "m"), "name one with --rubric"),
     (("--rubric", "rubric.md", "--metric", "own"), "give one"),
 ])  # fmt: skip
-def test_what_cannot_be_graded_is_said_before_anything_is_sent(serve, questions, words, said: str):
+def test_what_cannot_be_graded_is_said_before_anything_is_sent(
+    serve: Serve, questions: Path, words: tuple[str, ...], said: str
+):
     server = serve(grader)
     Path("empty.md").write_text("\n", encoding="utf-8")
     done = evaluate(*words)
@@ -169,7 +171,9 @@ def test_what_cannot_be_graded_is_said_before_anything_is_sent(serve, questions,
     assert not server.asked
 
 
-def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(serve, questions):
+def test_people_grade_without_the_model_s_grades_and_their_agreement_is_told(
+    serve: Serve, questions: Path
+):
     pytest.importorskip("nltk")
     serve(grader)
     assert evaluate("--rubric", "rubric.md", "-o", "e.jsonl").code == 0

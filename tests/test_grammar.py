@@ -81,13 +81,16 @@ def test_what_llama_cpp_draws_with_random_weights_has_no_errors(typed: Library):
     assert max(len(parse(plan).plan.steps) for plan in plans) == 3
 
 
-@pytest.mark.parametrize(("name", "room", "steps"), [
-    ("core", 2900, 8),
-    ("quality", 1050, 5),
-    ("core", 450, 2),
-    ("quality", 210, 1),
-    ("typed", 450, 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "room", "steps"),
+    [
+        ("core", 2900, 8),
+        ("quality", 1050, 5),
+        ("core", 450, 2),
+        ("quality", 210, 1),
+        ("typed", 450, 2),
+    ],
+)
 def test_a_plan_has_room(name: str, room: int, steps: int, typed: Library):
     library = typed if name == "typed" else load_library(name)
     grammar = plan_grammar(library, room=room)
@@ -147,64 +150,73 @@ def test_a_step_calls_an_action_or_returns_what_there_is(typed: Library):
     assert not takes(matcher_of(step_grammar(typed, {}).lark), "return text")
 
 
-@pytest.mark.parametrize("plan", [
-    '1. who = FIND_CHARACTER(CTX, "Ro\'s mother") : Find who she is (in "part" one)\n',
-    '1. a = UNIQUE(["Ro", "Mara"])\n2. b = FIND_CHARACTER(CTX, each #1)\n3. c = VALUES(#2)\n',
-    '1. a = UNIQUE(["Ro"])\n2. b = COMPREHEND(CTX, "is {where #1} a sailor?")\nreturn #2\n',
-    '1. a = SUMMARIZE(CTX)\n2. b = FIND_RELATION(CTX, "{#1} of {#1}", [#1, "Ro"])\n',
-    '1. a = SUMMARIZE(CTX)\n2. b = FIND_CHARACTER(CTX, "Ross’s 3 sisters (1984)")',
-    '1. a = SUMMARIZE_X(CTX, "3 sailors") : who\n2. b = COUNT(evidence #1)\nreturn #2',
-    '1. a = SUMMARIZE(CTX)\n2. b = COMPREHEND(CTX, "what {evidence #1} says")\n',
-    '1. truely = SUMMARIZE(CTX)\n2. returned = CONCAT("x", #1, #1) : 莎士比亚\n',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "plan",
+    [
+        '1. who = FIND_CHARACTER(CTX, "Ro\'s mother") : Find who she is (in "part" one)\n',
+        '1. a = UNIQUE(["Ro", "Mara"])\n2. b = FIND_CHARACTER(CTX, each #1)\n3. c = VALUES(#2)\n',
+        '1. a = UNIQUE(["Ro"])\n2. b = COMPREHEND(CTX, "is {where #1} a sailor?")\nreturn #2\n',
+        '1. a = SUMMARIZE(CTX)\n2. b = FIND_RELATION(CTX, "{#1} of {#1}", [#1, "Ro"])\n',
+        '1. a = SUMMARIZE(CTX)\n2. b = FIND_CHARACTER(CTX, "Ross’s 3 sisters (1984)")',
+        '1. a = SUMMARIZE_X(CTX, "3 sailors") : who\n2. b = COUNT(evidence #1)\nreturn #2',
+        '1. a = SUMMARIZE(CTX)\n2. b = COMPREHEND(CTX, "what {evidence #1} says")\n',
+        '1. truely = SUMMARIZE(CTX)\n2. returned = CONCAT("x", #1, #1) : 莎士比亚\n',
+    ],
+)
 def test_it_admits(plan: str):
     library = load_library("core")
     assert takes(matcher_of(plan_grammar(library).lark), plan)
     assert errors(plan, library) == []
 
 
-@pytest.mark.parametrize("plan", [
-    "1. a = FIND_CHARACTER(CTX, #1)\n",
-    '1. a = FIND_CHARACTER(CTX, "")\n',
-    '1. a = FIND_CHARACTER(CTX, "1")\n',
-    '1. a = FIND_CHARACTER(CTX, "a")\n',
-    '1. a = FIND_CHARACTER(CTX, "so ' + "so " * 60 + '")\n',
-    "1. a = FIND_CHARACTER(CTX, 1)\n",
-    "1. a = FIND_CHARACTER(CTX, [1, 2])\n",
-    "1. a = FIND_CHARACTER(CTX, true)\n",
-    '1. a = FIND_CHARACTER(CTX, ["Ro"])\n',
-    "New actions:\n- None\n\n1. a = SUMMARIZE(CTX)\n",
-    '1. a = FIND_CHARACTER(CTX, "x", "y")\n',
-    "1. a = FIND_FATHER(CTX)\n",
-    "1. a = SUMMARIZE(CTX)\n2. b = FLAT(#1)\n",
-    "1. a = SUMMARIZE(CTX)\n2. b = FIND_CHARACTER(CTX, each #1)\n",
-    "1. a = SUMMARIZE(CTX)\n2. b = KEYS([1])\n",
-    "1. true = SUMMARIZE(CTX)\n",
-    "1. a = SUMMARIZE(CTX)\nreturn #2\n",
-    "1. a = SUMMARIZE(CTX) : b = SUMMARIZE(CTX)\n",
-    "1. a = SUMMARIZE(CTX)\n2. b = SUMMARIZE(CTX)\n3. c = SUMMARIZE(CTX)\n",
-    "2. a = SUMMARIZE(CTX)\n",
-    "1. a = PARTS(CTX, 3)\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "1. a = FIND_CHARACTER(CTX, #1)\n",
+        '1. a = FIND_CHARACTER(CTX, "")\n',
+        '1. a = FIND_CHARACTER(CTX, "1")\n',
+        '1. a = FIND_CHARACTER(CTX, "a")\n',
+        '1. a = FIND_CHARACTER(CTX, "so ' + "so " * 60 + '")\n',
+        "1. a = FIND_CHARACTER(CTX, 1)\n",
+        "1. a = FIND_CHARACTER(CTX, [1, 2])\n",
+        "1. a = FIND_CHARACTER(CTX, true)\n",
+        '1. a = FIND_CHARACTER(CTX, ["Ro"])\n',
+        "New actions:\n- None\n\n1. a = SUMMARIZE(CTX)\n",
+        '1. a = FIND_CHARACTER(CTX, "x", "y")\n',
+        "1. a = FIND_FATHER(CTX)\n",
+        "1. a = SUMMARIZE(CTX)\n2. b = FLAT(#1)\n",
+        "1. a = SUMMARIZE(CTX)\n2. b = FIND_CHARACTER(CTX, each #1)\n",
+        "1. a = SUMMARIZE(CTX)\n2. b = KEYS([1])\n",
+        "1. true = SUMMARIZE(CTX)\n",
+        "1. a = SUMMARIZE(CTX)\nreturn #2\n",
+        "1. a = SUMMARIZE(CTX) : b = SUMMARIZE(CTX)\n",
+        "1. a = SUMMARIZE(CTX)\n2. b = SUMMARIZE(CTX)\n3. c = SUMMARIZE(CTX)\n",
+        "2. a = SUMMARIZE(CTX)\n",
+        "1. a = PARTS(CTX, 3)\n",
+    ],
+)
 def test_it_does_not_admit(plan: str):
     assert not takes(matcher_of(plan_grammar(load_library("core"), 2).lark), plan)
 
 
-@pytest.mark.parametrize(("call", "fits"), [
-    ("COUNT(1)", False),
-    ('COUNT("Ro and Mara")', False),
-    ('COUNT(["Ro", "Mara"])', True),
-    ("HALVES(2)", False),
-    ("ITEM(1, 2)", False),
-    ('ITEM("Mara", true)', False),
-    ('ITEM("Mara", "last")', True),
-    ('ITEM(["Mara"], 1)', True),
-    ('ITEM(["Mara"], 0)', False),
-    ('ITEM(["Mara"], "first")', False),
-    ('ITEM(["Mara"], 2.5)', False),
-    ('ITEM(["Mara"], 10000)', False),
-    ('JOIN("Mara", "-")', False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "fits"),
+    [
+        ("COUNT(1)", False),
+        ('COUNT("Ro and Mara")', False),
+        ('COUNT(["Ro", "Mara"])', True),
+        ("HALVES(2)", False),
+        ("ITEM(1, 2)", False),
+        ('ITEM("Mara", true)', False),
+        ('ITEM("Mara", "last")', True),
+        ('ITEM(["Mara"], 1)', True),
+        ('ITEM(["Mara"], 0)', False),
+        ('ITEM(["Mara"], "first")', False),
+        ('ITEM(["Mara"], 2.5)', False),
+        ('ITEM(["Mara"], 10000)', False),
+        ('JOIN("Mara", "-")', False),
+    ],
+)
 def test_a_builtin_takes_what_it_can_work_on(call: str, fits: bool):
     library = load_library("lists")
     plan = f"1. a = {call}\n"

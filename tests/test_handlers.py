@@ -29,6 +29,7 @@ from pearl.runtime.trace import export_trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan
 from tests.conftest import library_of
 from tests.scripted_models import Scripted, carry_out
+from tests.server import Serve
 from tests.shell import Result, call, one_line
 
 ACTIONS = """\
@@ -108,54 +109,70 @@ def test_a_body_that_cannot_be_read_is_a_finding(line: str):
      "replaces has no colon behind it", "Write replaces: OLD(CTX, X) = (CTX, X)."),
     ("CONCAT(X) : all X\n", "PRL501", "and stays one", "Give the action another name."),
 ])  # fmt: skip
-def test_a_line_that_is_wrong_is_told_with_its_own_form(text, code: str, message: str, help: str):
+def test_a_line_that_is_wrong_is_told_with_its_own_form(
+    text: str, code: str, message: str, help: str
+):
     [found] = check_library(Source("x.actions", text))
     assert (found.code, message in found.message, found.help) == (code, True, help)
 
 
-@pytest.mark.parametrize(("line", "words"), [
-    ("  alias: B", "there is no alias"),
-    ("  aliases:", "aliases cannot be read"),
-    ("  traits: ,", "traits cannot be read"),
-    ("  model = gpt-4o", "model has no colon"),
-    ("  aliases FIND_IT, SEEK", "aliases has no colon"),
-    ("  traits pure, cacheable", "traits has no colon"),
-    ("  body builtin count", "body has no colon"),
-    ("  replaces OLD(X) = (X)", "replaces has no colon"),
-    ('  example ("a") = "b"', "example has no colon"),
-    ("  provenance q1, q2", "provenance has no colon"),
-    ("  plan\n    x = CONCAT(X)", "plan has no colon"),
-    ("  verbatim: yes", "verbatim is a trait"),
-    ("  body: builtin", "body cannot be read"),
-    ("  traits: pur", "there is no trait pur"),
-    ("  body: builtin nope", "there is no builtin nope"),
-    ('  replaces: OLD(CTX, Y) = ("{Z}")', "OLD has no parameter Z"),
-    ("  replaces: OLD(CTX, Y) = (Y, Y)", "it is given 2 arguments"),
-    ("  replaces: OLD(CTX, X, Y) = (Y)", "X of OLD has no place in the new call"),
-    ("  body: solver retriev", "Pearl has no solver retriev."),
-    ("A2(X, X) : all X", "two parameters are called X"),
-    ("CTX(X) : all X", "that is the document's name"),
-    ("  aliases: A", "aliases names the action itself"),
-    ("  aliases: CONCAT", "CONCAT is the name of a builtin"),
-    ("  aliases: find", "find is no name of an action"),
-    ("  replaces: A(X) = (X)", "replaces names the action itself"),
-    ("  plan:\n    1. x = A(X)", "calls the action itself, and would never end"),
-    ("  plan:", "its plan has no step"),
-    ("  replaces: OLD(X) = (X)\nA2(X) : the X\n  replaces: OLD(X) = (X)", "A replaces OLD, too"),
-    ("  body: builtin sign\n  body: builtin conclusion", "2 of its lines begin with body."),
-    ("  body: builtin concat\n  plan:\n    1. x = CONCAT(X)", "it has body and plan, and is"),
-    ('  example: ("a", "b") = "c"', "an example of it has 2 arguments"),
-    ("  demonstration:", "its demonstration has no step"),
-    ("  plan:\n    New actions:\n    - G(X) : see X\n\n    1. x = CONCAT(X)",
-     "its plan declares G"),
-    ("A2(X) -> list : all X\n  plan:\n    1. x = CONCAT(X)", "its plan gives text, and no list"),
-    ("  body: builtin split", "the builtin split cannot take 1 parameter."),
-    ("A2(X: text) -> list : all X\n  body: builtin flat", "the builtin flat takes no text for X"),
-    ("A2(X, Y) : X by Y\n  body: builtin split", "the builtin split gives no text"),
-    ("A2(X, Y: text) -> list : X, Y\n  body: solver retrieve", "Y is how many passages"),
-    ("A2(X, Y, Z) -> list : X, Y, Z\n  body: solver retrieve", "a retriever takes a query"),
-    ("  body: builtin concat\n  model: offline", "it has a model of its own and asks none"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("  alias: B", "there is no alias"),
+        ("  aliases:", "aliases cannot be read"),
+        ("  traits: ,", "traits cannot be read"),
+        ("  model = gpt-4o", "model has no colon"),
+        ("  aliases FIND_IT, SEEK", "aliases has no colon"),
+        ("  traits pure, cacheable", "traits has no colon"),
+        ("  body builtin count", "body has no colon"),
+        ("  replaces OLD(X) = (X)", "replaces has no colon"),
+        ('  example ("a") = "b"', "example has no colon"),
+        ("  provenance q1, q2", "provenance has no colon"),
+        ("  plan\n    x = CONCAT(X)", "plan has no colon"),
+        ("  verbatim: yes", "verbatim is a trait"),
+        ("  body: builtin", "body cannot be read"),
+        ("  traits: pur", "there is no trait pur"),
+        ("  body: builtin nope", "there is no builtin nope"),
+        ('  replaces: OLD(CTX, Y) = ("{Z}")', "OLD has no parameter Z"),
+        ("  replaces: OLD(CTX, Y) = (Y, Y)", "it is given 2 arguments"),
+        ("  replaces: OLD(CTX, X, Y) = (Y)", "X of OLD has no place in the new call"),
+        ("  body: solver retriev", "Pearl has no solver retriev."),
+        ("A2(X, X) : all X", "two parameters are called X"),
+        ("CTX(X) : all X", "that is the document's name"),
+        ("  aliases: A", "aliases names the action itself"),
+        ("  aliases: CONCAT", "CONCAT is the name of a builtin"),
+        ("  aliases: find", "find is no name of an action"),
+        ("  replaces: A(X) = (X)", "replaces names the action itself"),
+        ("  plan:\n    1. x = A(X)", "calls the action itself, and would never end"),
+        ("  plan:", "its plan has no step"),
+        (
+            "  replaces: OLD(X) = (X)\nA2(X) : the X\n  replaces: OLD(X) = (X)",
+            "A replaces OLD, too",
+        ),
+        ("  body: builtin sign\n  body: builtin conclusion", "2 of its lines begin with body."),
+        ("  body: builtin concat\n  plan:\n    1. x = CONCAT(X)", "it has body and plan, and is"),
+        ('  example: ("a", "b") = "c"', "an example of it has 2 arguments"),
+        ("  demonstration:", "its demonstration has no step"),
+        (
+            "  plan:\n    New actions:\n    - G(X) : see X\n\n    1. x = CONCAT(X)",
+            "its plan declares G",
+        ),
+        (
+            "A2(X) -> list : all X\n  plan:\n    1. x = CONCAT(X)",
+            "its plan gives text, and no list",
+        ),
+        ("  body: builtin split", "the builtin split cannot take 1 parameter."),
+        (
+            "A2(X: text) -> list : all X\n  body: builtin flat",
+            "the builtin flat takes no text for X",
+        ),
+        ("A2(X, Y) : X by Y\n  body: builtin split", "the builtin split gives no text"),
+        ("A2(X, Y: text) -> list : X, Y\n  body: solver retrieve", "Y is how many passages"),
+        ("A2(X, Y, Z) -> list : X, Y, Z\n  body: solver retrieve", "a retriever takes a query"),
+        ("  body: builtin concat\n  model: offline", "it has a model of its own and asks none"),
+    ],
+)
 def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     [found] = check_library(Source("l", f"A(X) : a X\n{line}\nB(X, Y) : see X, Y\n"))
     assert (found.code, words in found.message) == ("PRL505", True), found.message
@@ -164,13 +181,16 @@ def test_what_an_action_s_lines_say_is_checked(line: str, words: str):
     assert check_library(Source("l", good)) == []
 
 
-@pytest.mark.parametrize("words", [
-    "replaces it, as OLD(X) did, by what equals it (see X)",
-    "example (of what X says = Y)",
-    "provenance of X, or where it is from, in 1950",
-    "plan\n  of X, and who made it",
-    "demonstration of it",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        "replaces it, as OLD(X) did, by what equals it (see X)",
+        "example (of what X says = Y)",
+        "provenance of X, or where it is from, in 1950",
+        "plan\n  of X, and who made it",
+        "demonstration of it",
+    ],
+)
 def test_a_definition_may_go_on_with_a_word_that_is_a_key(words: str):
     text = f"A(X) : Find what X\n  {words}.\n"
     assert check_library(Source("l", text)) == []
@@ -326,11 +346,16 @@ def test_no_model_is_asked_with_a_library_that_has_errors(text: str):
     assert with_library("lint p.plan --format sarif", text).json["runs"][0]["results"] == []
 
 
-@pytest.mark.parametrize(("body", "told"), [
-    ("body: solver magic", "FIND_A needs the solver magic; there is retrieve."),
-    ("demonstration:\n    1. a = CONCAT(CTX, X)", "FIND_A needs a decomposer: take"),
-])  # fmt: skip
-def test_no_model_is_asked_where_a_run_has_nothing_to_carry_an_action_out(serve, body, told: str):
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("body: solver magic", "FIND_A needs the solver magic; there is retrieve."),
+        ("demonstration:\n    1. a = CONCAT(CTX, X)", "FIND_A needs a decomposer: take"),
+    ],
+)
+def test_no_model_is_asked_where_a_run_has_nothing_to_carry_an_action_out(
+    serve: Serve, body: str, told: str
+):
     endpoint = serve(["She left."])
     text = f"{FIND_A}  {body}\n"
     row = {"id": "a", "question": "Why?", "document": {"text": "Mara left."}, "gold": "Yes."}
@@ -405,10 +430,16 @@ def test_a_solver_without_an_answer_is_told_with_its_reason():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("plan", "why"), [
-    ('1. l = FLAT(["a"])\n2. s = SHOUT(where l)', "A filter needs yes or no, and was given text"),
-    ('1. a = SING("x")', "needs the solver sing; there is shout"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        (
+            '1. l = FLAT(["a"])\n2. s = SHOUT(where l)',
+            "A filter needs yes or no, and was given text",
+        ),
+        ('1. a = SING("x")', "needs the solver sing; there is shout"),
+    ],
+)
 def test_a_solver_that_cannot_be_used_fails_its_step(plan: str, why: str):
     with pytest.raises(RunError, match=why):
         run(plan, library(f"{ACTIONS}SING(X) : sing X\n  body: solver sing\n"))
@@ -434,19 +465,36 @@ def test_what_would_never_end_is_refused(plan: str, depth: int, why: str):
     assert run('1. a = TWICE("x")', depth=1)[0] == "X\nX"
 
 
-@pytest.mark.parametrize(("action", "severity", "place", "wrong"), [
-    ("GATHER(S1, ...) : a S1\n  plan:\n    1. a = CONCAT(S1)", "ERROR", "S1", "S1 repeats"),
-    ("RETR(K: number, Q) -> list : K, Q\n  body: solver retrieve", "ERROR", "retrieve",
-     "a retriever takes a query and a number"),
-    ("CLAUSE(DOC, X) : X, DOC\n  plan:\n    1. a = WHY(DOC, X)", "WARNING", "DOC",
-     "its plan gives DOC to WHY for CTX"),
-    ("FIND(CTX, X) : X in CTX\n  plan:\n    1. a = WHY(CTX, \"X\")", "WARNING", '"X"',
-     'its plan has "X" as a text'),
-    ("FIND(CTX, X) : X in CTX\n  plan:\n    1. a = WHY(CTX, \"X\")\n    return X", "", "", ""),
-    ("EVERY(L: list, X) : X in L\n  plan:\n    1. a = WHY(each L, X)", "", "", ""),
-    ("BOTH(CTX, A) : A in CTX\n  plan:\n    1. a = TOLD(CTX, A)", "", "", ""),
-])  # fmt: skip
-def test_what_a_call_gives_and_an_action_loses_is_told(action, severity, place: str, wrong: str):
+@pytest.mark.parametrize(
+    ("action", "severity", "place", "wrong"),
+    [
+        ("GATHER(S1, ...) : a S1\n  plan:\n    1. a = CONCAT(S1)", "ERROR", "S1", "S1 repeats"),
+        (
+            "RETR(K: number, Q) -> list : K, Q\n  body: solver retrieve",
+            "ERROR",
+            "retrieve",
+            "a retriever takes a query and a number",
+        ),
+        (
+            "CLAUSE(DOC, X) : X, DOC\n  plan:\n    1. a = WHY(DOC, X)",
+            "WARNING",
+            "DOC",
+            "its plan gives DOC to WHY for CTX",
+        ),
+        (
+            'FIND(CTX, X) : X in CTX\n  plan:\n    1. a = WHY(CTX, "X")',
+            "WARNING",
+            '"X"',
+            'its plan has "X" as a text',
+        ),
+        ('FIND(CTX, X) : X in CTX\n  plan:\n    1. a = WHY(CTX, "X")\n    return X', "", "", ""),
+        ("EVERY(L: list, X) : X in L\n  plan:\n    1. a = WHY(each L, X)", "", "", ""),
+        ("BOTH(CTX, A) : A in CTX\n  plan:\n    1. a = TOLD(CTX, A)", "", "", ""),
+    ],
+)
+def test_what_a_call_gives_and_an_action_loses_is_told(
+    action: str, severity: str, place: str, wrong: str
+):
     others = "WHY(CTX, X) : Find why X in CTX\nTOLD(T, A) : How T and A are told\n"
     source = Source("l", f"{others}{action}\n")
     told = [(one, source.at(one.span)) for one in check_library(source)]

@@ -407,7 +407,9 @@ private = true
 """
 
 
-def test_no_other_host_is_met_and_the_key_is_nowhere(tmp_path: Path, monkeypatch):
+def test_no_other_host_is_met_and_the_key_is_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """Services that say the key again, with every injection; a store that is read as bytes."""
     monkeypatch.setenv("KEY", KEY)
     current = {"text": ""}

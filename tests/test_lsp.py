@@ -399,21 +399,29 @@ class TestHover:
     def _opened(self, one: Editor) -> None:
         assert one.open("hover.plan", PLAN) == []
 
-    @pytest.mark.parametrize(("mark", "covers", "words"), [
-        ("FIND_RELA|TION(CTX", "FIND_RELATION", (
-            "```pearl-plan\nFIND_RELATION(CTX, X, Y) -> text\n```\n\n",
-            "State what X and Y are to each other", "Also called FIND_RELATIONSHIP.",
-            "From quality.actions.",
-        )),
-        ("ages = FIND_|TRUST", "FIND_TRUST", ("Declared by this plan.",)),
-        ("CTX, r|o, ", "ro", ("Step 1, gives text.", "Used by steps 2, 3, 4.")),
-        ("|ro = FIND", "ro", ("```pearl-plan\nro = FIND_",)),
-        ("mother of {r|o}", "ro", ("```pearl-plan\nro = FIND_",)),
-        ("each al|l", "all", ("```pearl-plan\nall = FIND_",)),
-        ("tie, ag|es", "ages", ("gives pairs",)),
-        ("ea|ch all", "each ", ("once for every item",)),
-        ("FIND_ALL(CT|X", "CTX", ("The document",)),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("mark", "covers", "words"),
+        [
+            (
+                "FIND_RELA|TION(CTX",
+                "FIND_RELATION",
+                (
+                    "```pearl-plan\nFIND_RELATION(CTX, X, Y) -> text\n```\n\n",
+                    "State what X and Y are to each other",
+                    "Also called FIND_RELATIONSHIP.",
+                    "From quality.actions.",
+                ),
+            ),
+            ("ages = FIND_|TRUST", "FIND_TRUST", ("Declared by this plan.",)),
+            ("CTX, r|o, ", "ro", ("Step 1, gives text.", "Used by steps 2, 3, 4.")),
+            ("|ro = FIND", "ro", ("```pearl-plan\nro = FIND_",)),
+            ("mother of {r|o}", "ro", ("```pearl-plan\nro = FIND_",)),
+            ("each al|l", "all", ("```pearl-plan\nall = FIND_",)),
+            ("tie, ag|es", "ages", ("gives pairs",)),
+            ("ea|ch all", "each ", ("once for every item",)),
+            ("FIND_ALL(CT|X", "CTX", ("The document",)),
+        ],
+    )
     def test_what_is_shown(self, one: Editor, mark: str, covers: str, words: tuple[str, ...]):
         told = one.mark("hover", "hover.plan", mark)
         assert [part for part in words if part not in told["contents"]["value"]] == []
@@ -623,20 +631,23 @@ class TestRename:
         after = self.rename(one, "rename-odd.plan", "{ each my|_x", "y")
         assert after == text.replace("$my\\_x", "y").replace("each my_x", "each y")
 
-    @pytest.mark.parametrize(("mark", "new", "said"), [
-        ("CTX, r|o, ", "a b", "no name"),
-        ("CTX, r|o, ", "1a", "no name"),
-        ("CTX, r|o, ", "", "no name"),
-        ("CTX, r|o, ", 'x", "', "no name"),
-        ("CTX, r|o, ", "tie", "taken"),
-        ("CTX, r|o, ", "True", "word of the language"),
-        ("CTX, r|o, ", "ctx", "word of the language"),
-        ("CTX, r|o, ", "return", "word of the language"),
-        ("- FIND_TR|UST", "FIND_ALL", "taken"),
-        ("- FIND_TR|UST", "FIND_DIALOGUE", "an action already"),
-        ("tie = FIND_REL|ATION", "FIND_X", "an action of quality.actions"),
-        ("FIND_ALL(CT|X", "doc", "CTX is the document"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("mark", "new", "said"),
+        [
+            ("CTX, r|o, ", "a b", "no name"),
+            ("CTX, r|o, ", "1a", "no name"),
+            ("CTX, r|o, ", "", "no name"),
+            ("CTX, r|o, ", 'x", "', "no name"),
+            ("CTX, r|o, ", "tie", "taken"),
+            ("CTX, r|o, ", "True", "word of the language"),
+            ("CTX, r|o, ", "ctx", "word of the language"),
+            ("CTX, r|o, ", "return", "word of the language"),
+            ("- FIND_TR|UST", "FIND_ALL", "taken"),
+            ("- FIND_TR|UST", "FIND_DIALOGUE", "an action already"),
+            ("tie = FIND_REL|ATION", "FIND_X", "an action of quality.actions"),
+            ("FIND_ALL(CT|X", "doc", "CTX is the document"),
+        ],
+    )
     def test_refusals(self, one: Editor, mark: str, new: str, said: str):
         one.open("refused.plan", PLAN)
         with pytest.raises(RefusedError, match=said) as error:
@@ -778,13 +789,16 @@ class TestLibraries:
         project.tell("workspace/didChangeWatchedFiles", {"changes": [change]})
         assert codes(self.told(project, "plans/a.plan")["plans/a.plan"]) == ["PRL203"]
 
-    @pytest.mark.parametrize(("settings", "said"), [
-        ('library = ["gone.actions"]', "gone.actions does not exist"),
-        ("library = 5", "library in [tool.pearl] is a list of texts"),
-        ('ignore = ["XYZ"]', "No rule's code starts with XYZ"),
-        ("library = [", "is not TOML"),
-        ('library = ["empty.actions"]', "empty.actions holds no action"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ('library = ["gone.actions"]', "gone.actions does not exist"),
+            ("library = 5", "library in [tool.pearl] is a list of texts"),
+            ('ignore = ["XYZ"]', "No rule's code starts with XYZ"),
+            ("library = [", "is not TOML"),
+            ('library = ["empty.actions"]', "empty.actions holds no action"),
+        ],
+    )
     def test_settings_that_cannot_be_read_are_said(self, project: Editor, settings: str, said: str):
         (project.folder / "empty.actions").write_text("# nothing yet\n", encoding="utf-8")
         self.settings(project.folder, settings)

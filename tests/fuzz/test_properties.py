@@ -72,7 +72,9 @@ NOTES = st.sampled_from(["", " : ", " : find # noqa: PRL201", " : # it  is ", " 
 @settings(MODEST, max_examples=100)
 @given(NAMES, NAMES, st.lists(st.one_of(NAMES, QUOTED), max_size=3), NOTES)
 @example("a", "F", ["{b}"], "")
-def test_a_step_in_canonical_form_is_read_as_the_table_reads_it(name, action: str, args, note: str):
+def test_a_step_in_canonical_form_is_read_as_the_table_reads_it(
+    name: str, action: str, args: list[str], note: str
+):
     text = f"1. {name} = {action}({', '.join(args)}){note}"
     span = Span(3, len(text))
     by_table = grammar._parse(grammar._table("plan"), text, span, "step")
@@ -420,7 +422,9 @@ def test_a_file_of_any_kind_is_mutated():
     assert list(files.attack(250, 1)) == []
 
 
-def test_the_attack_on_files_starts_from_what_is_right(monkeypatch, tmp_path: Path):
+def test_the_attack_on_files_starts_from_what_is_right(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     monkeypatch.setenv("WEATHER_KEY", "w")
     monkeypatch.setenv("ENCYCLOPAEDIA_KEY", "e")
     for name, data in files.prepare(tmp_path).items():
@@ -435,25 +439,28 @@ def test_a_guess_waits_for_what_is_certain():
     assert "FLAT(b2)" in source.text
 
 
-@pytest.mark.parametrize("text", [
-    # A fix that mends one line breaks no other.
-    "s=T(a)r\ns=T(t\u200b()",
-    # A mark behind noqa ends no words.
-    "1. a = FIND_INTENT(CTX, x) : Find # noqa: PRL202, PRL4**",
-    "1. a = FIND_INTENT(CTX, x) : Find it*`",
-    "1. a = FIND_INTENT(CTX, x) : Find it** # noqa",
-    # What cannot be read is so however it is printed.
-    '1. a = FIND_INTENT(CTX, "x") : Find a b = FIND_ELEMENT\xa0(CTX, "y") : what',
-    "New actions:\n- FIND_LAw actions:\n- FIND_LAw actions:\n- FIND_LAST(CTX, X) : Find it\n",
-    # Marks before a note are read as they are printed.
-    'd=D("")–# u',
-    'd=D("") : //# u',
-    'd=D("") – – u',
-    # What becomes a comment neither joins lines nor is a step.
-    "s=T()```\ne a",
-    "<think>\n#5 a=F(CTX)\n</think>\nb=F(CTX)",
-    "```\n```\na=F(CTX)",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        # A fix that mends one line breaks no other.
+        "s=T(a)r\ns=T(t\u200b()",
+        # A mark behind noqa ends no words.
+        "1. a = FIND_INTENT(CTX, x) : Find # noqa: PRL202, PRL4**",
+        "1. a = FIND_INTENT(CTX, x) : Find it*`",
+        "1. a = FIND_INTENT(CTX, x) : Find it** # noqa",
+        # What cannot be read is so however it is printed.
+        '1. a = FIND_INTENT(CTX, "x") : Find a b = FIND_ELEMENT\xa0(CTX, "y") : what',
+        "New actions:\n- FIND_LAw actions:\n- FIND_LAw actions:\n- FIND_LAST(CTX, X) : Find it\n",
+        # Marks before a note are read as they are printed.
+        'd=D("")–# u',
+        'd=D("") : //# u',
+        'd=D("") – – u',
+        # What becomes a comment neither joins lines nor is a step.
+        "s=T()```\ne a",
+        "<think>\n#5 a=F(CTX)\n</think>\nb=F(CTX)",
+        "```\n```\na=F(CTX)",
+    ],
+)
 def test_what_once_did_not_hold_holds(text: str):
     assert list(problems(text, LIBRARY)) == []
 
