@@ -269,6 +269,14 @@ def _row(at: int, documents: int) -> dict[str, Any]:
     return row
 
 
+def assert_whole(batch: Batch, stub: Stub) -> None:
+    """See that every question is answered in its place, and that no call was made twice."""
+    assert [row["id"] for row in batch.rows()] == list(batch.ids)
+    stats = stub.stats()
+    assert (stats["again"], stats["repeats"]) == (0, 0)
+    assert len(held(batch).replies) == stats["completed"]
+
+
 def killed_once(folder: Path, stub: Stub, words: tuple[str, ...], after: int) -> Killed:
     """Run a command of a job, kill it with SIGKILL, and run it again to its end.
 

@@ -86,7 +86,7 @@ def answered(serve: Any, *rows: dict[str, Any]) -> Server:
     return server
 
 
-def test_every_row_is_answered_in_the_order_of_the_questions(serve: Any):
+def test_every_row_is_answered_in_order_and_running_it_again_sends_nothing(serve: Any):
     server = serve(saying("It closed."))
     write(*(question(f"q{at}") for at in range(7)))
     result = batch("--json")
@@ -95,12 +95,20 @@ def test_every_row_is_answered_in_the_order_of_the_questions(serve: Any):
     told = result.json
     assert told["answered"] == told["questions"] == 7
     assert told["calls"] == {"made": 21, "kept": 0, "in_vain": 0}
-    assert len(server.asked) == 21
     row = answers()["q3"]
-    assert row["status"] == "answered"
+    assert (row["status"], row["calls"], row["correct"]) == ("answered", 3, None)
     assert row["answer"] == "It closed.\nIt closed."
-    assert row["calls"] == 3
-    assert row["correct"] is None
+    first = Path("a.jsonl").read_bytes()
+    Path("a.jsonl").unlink()
+    assert batch("--json").json["calls"]["made"] == 0
+    assert Path("a.jsonl").read_bytes() == first
+    assert len(server.asked) == 21
+    assert len(runs(STORE)) == 1
+    # What is kept is counted, and let go.
+    stats = call("cache", "stats", "--json").json
+    assert [model["replies"] for model in stats["models"]] == [21]
+    for age, gone in (("1d", {"runs": 0, "replies": 0}), ("0d", {"runs": 1, "replies": 21})):
+        assert call("cache", "prune", "--older-than", age, "--json").json == gone
 
 
 def test_python_looks_for_cycles_seldom_while_a_batch_runs_and_as_before_after_it(
@@ -137,17 +145,6 @@ def test_a_document_may_stand_in_its_row(serve: Any):
     assert "<document>\nOne line.\nAnother.\n</document>" in asked
     assert "<document>\nShort.\n</document>" in asked
     assert answers()["b"]["document"] == "inline"
-
-
-def test_running_it_again_sends_nothing_and_writes_the_same(serve: Any):
-    server = answered(serve, *(question(f"q{at}") for at in range(4)))
-    first, sent = Path("a.jsonl").read_bytes(), len(server.asked)
-    Path("a.jsonl").unlink()
-    result = batch("--json")
-    assert result.json["calls"]["made"] == 0
-    assert Path("a.jsonl").read_bytes() == first
-    assert len(server.asked) == sent
-    assert len(runs(STORE)) == 1
 
 
 def test_only_what_was_edited_is_asked_again(serve: Any):
@@ -246,57 +243,38 @@ def test_a_failed_step_fails_its_question_and_no_other(serve: Any):
     assert len(server.asked) == sent + 2
 
 
-def test_a_failed_question_counts_as_wrong(serve: Any):
+def test_what_counts_as_right_of_options(serve: Any):
     def answer(body: dict[str, Any]) -> Any:
         text = body["messages"][-1]["content"]
-        if "option's letter" in text:
-            return "A"
-        return failing(400, "no") if "bad" in text else "Yes."
+        return failing(400, "no") if "bad" in text else "B" if "option's letter" in text else "Yes."
 
     serve(answer)
-    options = ["it closed", "she left"]
-    write(
-        question("right", options=options, gold="it closed"),
-        question("wrong", options=options, gold="B"),
-        question("bad", options=options, gold="A"),
-    )
+    two, alike = ["it closed", "she left"], ["the bank", "the bank", "Kiel"]
+    spaced = ["the bank", "the  bank ", "Kiel"]
+    rows = {
+        "right": (two, "she left", "B", True),
+        "wrong": (two, "A", "A", False),
+        # A question that failed counts as wrong.
+        "bad": (two, "B", "B", False),
+        # Of two options with the same text either is right.
+        "text": (alike, "the bank", "A", True),
+        "text, spaced": (spaced, "the bank", "A", True),
+        "letter": (alike, "A", "A", True),
+        "letter, spaced": (spaced, "A", "A", True),
+    }
+    write(*(question(name, options=row[0], gold=row[1]) for name, row in rows.items()))
     result = batch("--json")
-    assert (result.json["right"], result.json["judged"]) == (1, 3)
-    assert [row["correct"] for row in answers().values()] == [True, False, False]
-    assert [row["gold"] for row in answers().values()] == ["A", "B", "A"]
-
-
-def test_gold_in_words_counts_where_there_are_no_options(serve: Any):
-    serve(saying("The Fund  closed it."))
-    several = question("one of them", gold=["the bank", "the fund"]), question("none", gold=[])
-    missing = question("as pandas writes it", gold=float("nan"))
-    write(question("right", gold="the fund"), question("wrong", gold="Fun"), *several, missing)
-    told = batch("--json").json
-    assert (told["right"], told["judged"]) == (2, 3)
-    assert [row["correct"] for row in answers().values()] == [True, False, True, None, None]
-    assert answers()["one of them"]["gold"] == "the bank or the fund"
-
-
-def test_of_two_options_with_the_same_text_either_is_right(serve: Any):
-    serve(saying("B"))
-    alike = {"options": ["the bank", "the bank", "Kiel"]}
-    spaced = {"options": ["the bank", "the  bank ", "Kiel"]}
-    write(
-        *(question(f"text {at}", **row, gold="the bank") for at, row in enumerate((alike, spaced))),
-        *(question(f"letter {at}", **row, gold="B") for at, row in enumerate((alike, spaced))),
-    )
-    done = batch()
-    assert [row["correct"] for row in answers().values()] == [True] * 4
-    assert done.err.count("has an option twice") == 4
+    assert (result.json["right"], result.json["judged"]) == (5, 7)
+    found = [(row["gold"], row["correct"]) for row in answers().values()]
+    assert found == [row[2:] for row in rows.values()]
+    assert result.err.count("has an option twice") == 4
 
 
 EQUAL = [
     ("It cost 148,000 crowns.", "148000", True),
     ("a hard frost came", "the hard frost", True),
-    ("a bakery and a cafe", "bakery and cafe", True),
     ("It needs vitamin C.", "vitamin A", False),
     ("He got an A.", "A", True),
-    ("148000", "148,000", True),
     ("37 years.", 37, True),
     ("2.50 a ton", 2.5, True),
     ("1,148,000", "148000", False),
@@ -311,16 +289,13 @@ EQUAL = [
     ("At 12:30.", "12", False),
     ("-storm\n-fire", "fire", True),
     ("No claim has been made.", "no", False),
-    ("There is no harm in it.", "no", False),
     ("It cannot. The answer is no.", "no", True),
     ("No, it cannot.", "no", True),
     ("Yes it can.", "yes", True),
     ("He said nothing.\nThe tide was high.", "nothing", False),
     ("Nothing that he said was kept.", "nothing", False),
     ("She had not seen the boat.", "not", False),
-    ("None of the lamps was lit.", "none", False),
     ("It is not.", "Not", True),
-    ("What he found was nothing.", "nothing", True),
     ("He found nothing.", "Nothing", True),
     ("Es kostet 3.750,00 €.", 3750, True),
     ("1.250.000 EUR", 1250000, True),
@@ -344,10 +319,16 @@ EQUAL = [
     ("Twenty-one came.", 20, False),
     ("Minus five.", 5, False),
     ("One of them came.", 1, False),
+    ("The Fund  closed it.", "the fund", True),
+    ("The Fund closed it.", "Fun", False),
+    ("The Fund closed it.", ["the bank", "the fund"], True),
+    ("The Fund closed it.", [], None),
+    # As pandas writes what is missing.
+    ("The Fund closed it.", float("nan"), None),
 ]
 
 
-def test_equal_numbers_are_one(serve: Any):
+def test_gold_in_words_counts_and_equal_numbers_are_one(serve: Any):
     plan = 'a = FIND_EVENT(CTX, "number {}.") : Find it'
 
     def script(body: dict[str, Any]) -> str:
@@ -358,9 +339,11 @@ def test_equal_numbers_are_one(serve: Any):
     serve(script)
     write(*(question(str(at), gold=gold, plan=plan.format(at))
             for at, (_, gold, _) in enumerate(EQUAL)))  # fmt: skip
-    assert batch().code == 0
+    told = batch("--json").json
     judged = [row["correct"] for row in answers().values()]
     assert [(*case[:2], said) for case, said in zip(EQUAL, judged, strict=True)] == EQUAL
+    assert (told["right"], told["judged"]) == (judged.count(True), len(EQUAL) - 2)
+    assert "the bank or the fund" in [row["gold"] for row in answers().values()]
 
 
 def test_the_end_is_one_line_of_progress_where_there_is_no_terminal():
@@ -396,19 +379,26 @@ def test_a_model_that_repeats_its_prompt_has_not_answered(serve: Any):
     assert batch("--restart").code == 0
 
 
-def test_plans_with_errors_are_all_named_and_nothing_is_sent(serve: Any):
+def test_every_row_that_cannot_be_used_is_named_and_nothing_is_sent(serve: Any):
     server = serve(saying("Yes."))
     wrong = (question(name, plan=f"1. a = FIND_NO_{name}(CTX) : x") for name in "bc")
     away = question("b", plan="1. a = FIND_NO_d(CTX) : x", document="gone.txt")
-    write(question("a"), *wrong, away, {"id": "e"})
+    gone = (question(f"g{at}", document=f"gone{at}.txt") for at in range(13))
+    write(question("a", optons=["Yes", "No"]), *wrong, away, {"id": "e"}, *gone)
     done = batch()
     assert done.code == 2
-    assert "q.jsonl:4 has the id of line 2: give each its own." in done.err
-    assert "q.jsonl:4: gone.txt does not exist" in done.err
-    assert "q.jsonl:4 (b): The plan has 1 error: FIND_NO_d does not exist" in done.err
-    assert "q.jsonl:5 has no document" in done.err
-    assert "q.jsonl:2 (b): The plan has 1 error: FIND_NO_b does not exist" in done.err
-    assert "q.jsonl:3 (c): The plan has 1 error: FIND_NO_c does not exist" in done.err
+    assert done.told[0] == "pearl: q.jsonl:1: optons is not read; close: options."
+    for said in (
+        "4 has the id of line 2: give each its own.",
+        "4: gone.txt does not exist",
+        "4 (b): The plan has 1 error: FIND_NO_d does not exist",
+        "5 has no document",
+        "2 (b): The plan has 1 error: FIND_NO_b does not exist",
+        "3 (c): The plan has 1 error: FIND_NO_c does not exist",
+        *(f"{at + 6}: gone{at}.txt does not exist" for at in range(13)),
+    ):
+        assert f"q.jsonl:{said}" in done.err
+    assert len(done.told) == 19
     assert not server.asked
     assert not Path("a.jsonl").exists()
 
@@ -464,7 +454,6 @@ PAGE = sending("<html>Sign in</html>", "text/html")
     "said",
     [
         lambda at: failing(400, f"Invalid model name passed in model=x (request id: 20260101{at})"),
-        lambda _: failing(400, "foo/bar is not a valid model ID"),
         lambda _: PAGE,
     ],
 )
@@ -513,32 +502,29 @@ def test_an_endpoint_that_goes_bad_while_a_batch_runs_stops_it(
     assert {row["status"] for row in answers().values()} == {"answered"}
 
 
+def only_short_replies(body: dict[str, Any]) -> Any:
+    long = body.get("max_tokens", 0) > 2048
+    return failing(400, "max_tokens is too large") if long else "Yes."
+
+
 @pytest.mark.parametrize(
-    ("no", "tries"), [(failing(400, "foo/bar is not a valid model ID"), 1), (PAGE, 3)]
+    ("script", "said", "most"),
+    [
+        # Five forms of replies were tried, eight calls made, and a word was asked for.
+        (lambda _: failing(400, "foo/bar is not a valid model ID"), "", 5 + 8 + 1),
+        (lambda _: PAGE, "", 3 * (5 + 8 + 1)),
+        # The forms of replies were asked for in fewer tokens.
+        (only_short_replies, "Set PEARL_MAX_TOKENS to what it allows. ", 5 + 29),
+    ],
 )
-def test_a_wrong_name_is_found_out_before_calls_that_wait_are_made(
-    serve: Any, monkeypatch: pytest.MonkeyPatch, no: Any, tries: int
+def test_what_is_wrong_with_every_call_is_found_out_before_those_that_wait_are_made(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, script: Script, said: str, most: int
 ):
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.001)
-    server = serve(lambda _: no, PEARL_CONSTRAIN="auto")
-    write(*({**question(f"q{at}"), "plan": None} for at in range(60)))
-    assert "Every call comes to the same." in one_line(batch(), 1)
-    # Five forms of replies were tried, eight calls made, and a word was asked for.
-    assert len(server.asked) <= tries * (5 + 8 + 1)
-
-
-def test_a_batch_stops_where_every_reply_may_be_too_long_and_nothing_says_how_long(serve: Any):
-    no = failing(400, "max_tokens is too large")
-
-    def script(body: dict[str, Any]) -> Any:
-        return no if body.get("max_tokens", 0) > 2048 else "Yes."
-
     server = serve(script, PEARL_CONSTRAIN="auto")
     write(*({**question(f"q{at}"), "plan": None} for at in range(60)))
-    line = one_line(batch(), 1)
-    assert "Set PEARL_MAX_TOKENS to what it allows. Every call comes to the same." in line
-    # The forms of replies were asked for in fewer tokens.
-    assert len(server.asked) < 5 + 30
+    assert f"{said}Every call comes to the same." in one_line(batch(), 1)
+    assert len(server.asked) <= most
 
 
 def test_an_endpoint_that_fails_in_several_ways_stops_no_batch(serve: Any):
@@ -599,19 +585,6 @@ def test_an_endpoint_that_fails_at_everything_stops_a_batch_and_one_now_and_then
     assert len(answers()) == 60
     server.script = saying("Yes.")
     assert batch().code == 0
-
-
-def test_a_refused_key_stops_the_batch(serve: Any):
-    server = serve([failing(401)])
-    write(*(question(f"q{at}") for at in range(30)))
-    line = one_line(batch("--concurrency", "4"), 1)
-    assert "OPENAI_API_KEY" in line
-    assert "To go on: pearl batch q.jsonl -o a.jsonl --concurrency 4" in line
-    assert len(server.asked) <= 8
-    assert answers() == {}
-    server.script = saying("Yes.")
-    assert batch("--concurrency", "4").code == 0
-    assert len(answers()) == 30
 
 
 def test_a_budget_stops_before_the_call_that_would_exceed_it(serve: Any):
@@ -697,7 +670,6 @@ def test_passes_are_taken_or_left(serve: Any):
     assert '"y"' not in answers()["a"]["plan"]
     batch("--pass", "none")
     assert '"y"' in answers()["a"]["plan"]
-    assert "no pass is named fold" in one_line(batch("--pass", "fold"), 2)
 
 
 def test_the_journal_of_a_question_is_its_own(serve: Any):
@@ -796,14 +768,6 @@ def test_what_is_to_be_typed_next_has_no_password(monkeypatch: pytest.MonkeyPatc
             assert "me:***@db/pearl" in told
 
 
-def test_the_cache_is_counted_and_let_go(serve: Any):
-    answered(serve, question("a"))
-    stats = call("cache", "stats", "--json").json
-    assert [model["replies"] for model in stats["models"]] == [3]
-    assert call("cache", "prune", "--older-than", "1d", "--json").json == {"runs": 0, "replies": 0}
-    assert call("cache", "prune", "--older-than", "0d", "--json").json == {"runs": 1, "replies": 3}
-
-
 def test_an_estimate_sends_nothing(serve: Any):
     server = serve(saying("Yes."))
     write(question("a"), {"id": "b", "question": "Why?", "document": "story.txt"})
@@ -868,19 +832,18 @@ def test_an_estimate_counts_what_a_batch_makes_of_a_long_document(serve: Any, po
     elif policy != "retrieve":
         assert told["calls"] > 20
         assert told["prompt_tokens"] < 4 * len(long)
+    else:
+        # No passage fits this one's window.
+        write(question("a", plan="", document={"text": "It closed at noon. " * 900}))
+        fitting, sent = ("--context", policy, "--window", "520"), len(server.asked)
+        assert call("estimate", "q.jsonl", *fitting, "--json").json["refused"] == 1
+        assert (batch(*fitting).code, len(server.asked)) == (1, sent)
 
 
-def test_an_estimate_names_what_no_passage_fits(serve: Any):
-    server = serve(saying("Yes."), PEARL_MAX_TOKENS="256")
-    write(question("a", plan="", document={"text": "It closed at noon. " * 900}))
-    fitting = ("--context", "retrieve", "--window", "520")
-    assert call("estimate", "q.jsonl", *fitting, "--json").json["refused"] == 1
-    assert batch(*fitting).code == 1
-    assert not server.asked
-
-
-@pytest.mark.parametrize("policy", ["auto", "chunk", "full", "retrieve"])
-@pytest.mark.parametrize("action", ["LISTED", "DEEP", "AGAIN"])
+@pytest.mark.parametrize(
+    ("policy", "action"),
+    [("auto", "LISTED"), ("chunk", "DEEP"), ("full", "AGAIN"), ("retrieve", "LISTED")],
+)
 def test_what_an_action_s_own_plan_cannot_read_is_said_before_anything_is_sent(
     serve: Any, policy: str, action: str
 ):
@@ -1132,7 +1095,6 @@ def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gol
         ({"question": None}, "neither a question nor a plan"),
         ({"id": None}, "has no id"),
         ({"id": True}, "its id is to be a text or a whole number."),
-        ({"id": 1.0}, "its id is to be a text or a whole number."),
         ({"id": "a\nb"}, "its id holds characters that cannot be printed: write it without them."),
         ({"id": "\ud800"}, "its id holds characters that cannot be printed"),
         ({"document": None}, "has no document"),
@@ -1165,7 +1127,6 @@ def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gol
                 (["B", "A"], "A"),
                 (["b", "a"], "A"),
                 (["b", "A."], "a"),
-                (["B.", "A"], "b"),
                 (["b", "A", "a"], "A"),
             )
         ),
@@ -1222,27 +1183,9 @@ def test_a_key_that_is_mistyped_is_named_with_the_one_that_is_close(
         assert result.err.count(typed) == 1
 
 
-def test_a_mistyped_key_and_a_wrong_document_are_told_at_once(serve: Any):
-    server = serve(saying("Yes."))
-    write(question("a", optons=["Yes", "No"]), question("b") | {"document": "nowhere.txt"})
-    said = batch().told
-    assert said[0] == "pearl: q.jsonl:1: optons is not read; close: options."
-    assert "nowhere.txt" in said[1]
-    assert server.asked == []
-
-
 def test_the_keys_of_articles_are_close_to_none_of_a_question_s():
     write(question("a", qestion="Why?"))
     assert "is not read" not in call("estimate", "q.jsonl", "--model", "offline").err
-
-
-def test_every_row_that_cannot_be_used_is_named(serve: Any):
-    server = serve(saying("Yes."))
-    write(question("a"), *(question(f"b{at}", document=f"gone{at}.txt") for at in range(13)))
-    result = batch()
-    assert (result.code, len(result.told), server.asked) == (2, 13, [])
-    for line, told in enumerate(result.told, 2):
-        assert told.startswith(f"pearl: q.jsonl:{line}: gone{line - 2}.txt does not exist")
 
 
 @pytest.mark.parametrize("edit", ["id", "length", "cut", "end"])
@@ -1457,8 +1400,8 @@ def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
     asked = "Who kept the lighthouse?" if option != "Ulm" else "Who is it?"
     about = {"document": STORY, "question": asked, "options": [option, "Kiel"], "gold": "A"}
     write({**about, "id": "q"})
-    words = ("--data", "q.jsonl", "--methods", method, "--model", "offline")
-    result = call("eval", "questions", *words)
+    words = ("--data", "q.jsonl", "--model", "offline", "--methods")
+    result = call("eval", "questions", *words, method)
     assert result.code == 0, result.err
     assert ("picked" in result.out) is (mark == "picked by words")
     assert "answers 1 of 1 answered" in shown_of("last")
@@ -1468,16 +1411,12 @@ def test_an_evaluation_marks_what_was_picked_by_words_and_what_rests_on_nothing(
     counts = ", ".join(f"{remark}: 1" for remark in mark.split(", "))
     assert f"{mark}</span>" in page
     assert f"; {counts}\n" in call("runs", "show", "last").out
-
-
-def test_what_names_no_option_was_not_picked_by_words():
-    asked = "How many zebras are there?"
-    write({"id": "q", "document": STORY, "question": asked, "options": ["1", "2"], "gold": "A"})
-    words = ("--data", "q.jsonl", "--methods", "pearl,mcq", "--model", "offline")
-    result = call("eval", "questions", *words)
-    assert result.code == 0, result.err
-    assert "picked by words" not in result.out
-    assert "picked by words" not in call("runs", "show", "last").out
+    if option == "Ulm":
+        # What names no option was not picked by words.
+        write({**about, "id": "q", "question": "How many zebras are there?", "options": ["1", "2"]})
+        result = call("eval", "questions", *words, "pearl,mcq")
+        assert result.code == 0, result.err
+        assert "picked by words" not in result.out + call("runs", "show", "last").out
 
 
 def test_what_no_passage_stands_behind_and_what_had_no_plan_is_said_everywhere(serve: Any):

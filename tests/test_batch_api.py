@@ -210,23 +210,22 @@ def test_a_later_request_goes_into_a_later_batch(tmp_path: Path):
         assert [len(batch) for batch in provider.sent] == [6, 1]
 
 
-def test_a_full_file_goes_at_once(tmp_path: Path):
-    with Provider() as provider:
-        found = ask(model(provider, tmp_path, most=3), words(7))
-        assert texts(found) == said(words(7))
-        # The three are sent side by side, and may arrive in any order.
-        assert sorted(len(batch) for batch in provider.sent) == [1, 3, 3]
-
-
-def test_a_file_has_so_many_bytes_at_most(tmp_path: Path):
-    some = ["a" * 400, "b" * 400, "c" * 5000, "d" * 400]
-    with Provider() as provider:
-        found = ask(model(provider, tmp_path, most_bytes=1500), some)
-        assert texts(found) == said(some)
-        sizes = [len(data) for _, _, data in provider.uploads]
-        assert sorted(len(batch) for batch in provider.sent) == [1, 1, 2]
+@pytest.mark.parametrize(
+    ("full", "some", "sizes"),
+    [
+        ({"most": 3}, words(7), [1, 3, 3]),
         # What is larger than a file may be goes alone.
-        assert len([size for size in sizes if size > 1500]) == 1
+        ({"most_bytes": 1500}, ["a" * 400, "b" * 400, "c" * 5000, "d" * 400], [1, 1, 2]),
+    ],
+)
+def test_a_full_file_goes_at_once(tmp_path: Path, full, some: list[str], sizes: list[int]):
+    with Provider() as provider:
+        found = ask(model(provider, tmp_path, **full), some)
+        assert texts(found) == said(some)
+        # They are sent side by side, and may arrive in any order.
+        assert sorted(len(batch) for batch in provider.sent) == sizes
+        large = [data for _, _, data in provider.uploads if len(data) > 1500]
+        assert len(large) == ("most_bytes" in full)
 
 
 def test_several_batches_are_under_way_together(tmp_path: Path):

@@ -135,11 +135,10 @@ def test_the_budget_is_one_for_all_workers(cluster: Cluster, tmp_path: Path):
     assert [row["id"] for row in batch.rows()] == list(batch.ids)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_keeps_what_is_done(cluster: Cluster, tmp_path: Path, number: signal.Signals):
+def test_a_signal_keeps_what_is_done(cluster: Cluster, tmp_path: Path):
     batch, stub = cluster.batch(tmp_path), cluster.stub
     with under_way(batch, stub, 5) as going:
-        interrupt(going, number)
+        interrupt(going, signal.SIGTERM)
     result = ended(going)
     assert result.code == 130, result.err
     assert result.err.startswith("pearl: Stopped. What was done is kept. To go on: pearl batch")

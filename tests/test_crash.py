@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.attack_calls import crash, uninterrupted
 from benchmarks.stub import Stub
-from tests.batches import Batch, ended, held, interrupt, settled, until, write_batch
+from tests.batches import Batch, assert_whole, ended, held, interrupt, settled, until, write_batch
 
 if TYPE_CHECKING:
     from tests.postgres import Server
@@ -104,10 +104,7 @@ def goes_on(batch: Batch, stub: Stub, **settings: str) -> None:
     """The same command finishes it, and sends nothing again that was answered."""
     done = batch.run(**settings)
     assert done.code == 0, done.err
-    assert [row["id"] for row in batch.rows()] == list(batch.ids)
-    stats = stub.stats()
-    assert (stats["again"], stats["repeats"]) == (0, 0)
-    assert len(held(batch).replies) == stats["completed"]
+    assert_whole(batch, stub)
 
 
 def test_ctrl_c_before_anything_is_asked_harms_nothing(tmp_path: Path):

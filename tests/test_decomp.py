@@ -73,14 +73,15 @@ def test_only_the_first_step_of_a_reply_counts():
     assert len(model.asked) == 3
 
 
-def test_prose_around_a_step_is_passed_over():
-    finished, _, _ = run('Sure! The next step is:\n```\na = SPLIT("x", ",")\n```', "return a")
-    assert finished.text == "x"
-
-
-def test_several_outputs_may_be_the_answer():
-    finished, _, _ = run('a = SPLIT("x", ",")', 'b = SPLIT("y", ",")', "return a, b")
-    assert finished.text == "x\n\ny"
+@pytest.mark.parametrize(
+    ("replies", "text"),
+    [
+        (['Sure! The next step is:\n```\na = SPLIT("x", ",")\n```', "return a"], "x"),
+        (['a = SPLIT("x", ",")', 'b = SPLIT("y", ",")', "return a, b"], "x\n\ny"),
+    ],
+)
+def test_prose_around_a_step_is_passed_over_and_an_answer_may_be_several_outputs(replies, text):
+    assert run(*replies)[0].text == text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.attack_calls import Books
 from benchmarks.stub import Stub
-from tests.batches import Batch, held, write_batch
+from tests.batches import assert_whole, write_batch
 
 
 def test_a_fifth_of_all_calls_goes_wrong(tmp_path: Path):
@@ -44,11 +44,4 @@ def test_what_ends_everything_fails_nothing(tmp_path: Path, kind: str):
             assert done.told[0].endswith(f"To go on: pearl {' '.join(batch.command)}")
             assert all(row["status"] == "answered" for row in batch.rows())
             done = batch.run()
-        finished(batch, stub)
-
-
-def finished(batch: Batch, stub: Stub) -> None:
-    assert [row["id"] for row in batch.rows()] == list(batch.ids)
-    stats = stub.stats()
-    assert (stats["again"], stats["repeats"]) == (0, 0)
-    assert len(held(batch).replies) == stats["completed"]
+        assert_whole(batch, stub)

@@ -564,23 +564,3 @@ def test_what_agents_are_asked_and_answer_is_written(fleet: Path):
                 for phrasing in template.phrasings:
                     for thing in world.entities[kind]:
                         assert (name, thing.join(phrasing.fixed)) in said
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ([], "Name a --schema to make worlds of, or a file to --describe or --agents."),
-        (["--describe", "no.jsonl"], "no.jsonl does not exist"),
-        (["--agents", "no.jsonl", "--json"], "--json tells of a file: name one with -o FILE."),
-        (["--schema", "other"], "No schema other ships with Pearl: use explicit, implicit"),
-        (["--schema", "other.toml"], "other.toml does not exist"),
-        (["--schema", "numeric", "--split", "odd"], "no split is called odd: use iid, compgen."),
-        (["--schema", "numeric", "--json"], "--json tells of a file: name one with -o FILE."),
-        (["--schema", "numeric", "-o", "no/such.jsonl"], "The folder no does not exist"),
-    ],
-)
-def test_wrong_use_is_one_line(args: list[str], message: str):
-    done = call("generate", "commaqa", *args)
-    assert done.code == 2
-    assert message in done.err
-    assert done.err.count("\n") == 1

@@ -151,18 +151,15 @@ def test_demonstrations_are_refined_against_a_rubric(serve: Serve, questions: Pa
     assert done.json["right"] == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--rubric", "rubric.md", "--model", "offline"), "Grading by a rubric needs a language"),
-        (("--rubric", "rubric.md", "--model", "m", "--grader-model", "offline"),
-         "Grading by a rubric needs a language"),
-        (("--rubric", "empty.md"), "empty.md is empty"),
-        (("--rubric", "none.md"), "none.md does not exist"),
-        (("--grader-model", "m"), "name one with --rubric"),
-        (("--rubric", "rubric.md", "--metric", "own"), "give one"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("words", "said"), [
+    (("--rubric", "rubric.md", "--model", "offline"), "Grading by a rubric needs a language"),
+    (("--rubric", "rubric.md", "--model", "m", "--grader-model", "offline"),
+     "Grading by a rubric needs a language"),
+    (("--rubric", "empty.md"), "empty.md is empty"),
+    (("--rubric", "none.md"), "none.md does not exist"),
+    (("--grader-model", "m"), "name one with --rubric"),
+    (("--rubric", "rubric.md", "--metric", "own"), "give one"),
+])  # fmt: skip
 def test_what_cannot_be_graded_is_said_before_anything_is_sent(
     serve: Serve, questions: Path, words: tuple[str, ...], said: str
 ):

