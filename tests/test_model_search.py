@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 from pearl.commaqa.decomposition import Hop, parse_hops, to_plan
-from pearl.commaqa.search import (
-    Candidate,
-    SearchBudget,
-    best_first,
-    greedy,
-    search,
-)
+from pearl.commaqa.search import Candidate, SearchBudget, best_first, greedy, search
 from pearl.commaqa.world import WorldQuestion, read_worlds
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan

@@ -284,10 +284,8 @@ def test_names_are_seen(text: str, found: list[str]):
     ("question", "calls"),
     [
         ("Why does Bo lie?", 'FIND_EVENT(CTX, "Bo lie"); FIND_REASON(CTX, event)'),
-        (
-            "What is the meaning of the red chair?",
-            'SUMMARIZE_TOPIC(CTX, "the red chair"); FIND_MEANING(CTX, topic)',
-        ),
+        ("What is the meaning of the red chair?",
+         'SUMMARIZE_TOPIC(CTX, "the red chair"); FIND_MEANING(CTX, topic)'),
         (
             "How does Bo feel about the sale in Ulm?",
             'FIND_CHARACTER(CTX, "Bo"); SUMMARIZE_TOPIC(CTX, "the sale in Ulm"); '
@@ -296,14 +294,12 @@ def test_names_are_seen(text: str, found: list[str]):
         ("What is the main idea of the text?", "FIND_MAIN_IDEA(CTX)"),
         ("Who is Bo?", 'FIND_CHARACTER(CTX, "Bo")'),
         ("What was in the box?", 'SUMMARIZE_TOPIC(CTX, "in the box")'),
-        (
-            "If Bo had stayed, what would have happened?",
-            'SUMMARIZE_TOPIC(CTX, "Bo had stayed"); PREDICT_HYPOTHETICAL(CTX, topic)',
-        ),
+        ("If Bo had stayed, what would have happened?",
+         'SUMMARIZE_TOPIC(CTX, "Bo had stayed"); PREDICT_HYPOTHETICAL(CTX, topic)'),
         ("Which of these is NOT true of Bo?", 'SUMMARIZE_TOPIC(CTX, "NOT true of Bo")'),
         ("How many boats are there?", 'SUMMARIZE_TOPIC(CTX, "boats there")'),
     ],
-)
+)  # fmt: skip
 def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
     assert "; ".join(steps(question)) == calls
 
@@ -424,8 +420,7 @@ def test_a_long_document_is_read_to_its_end():
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["x" * 200_000, "word " * 40_000, '"' * 80_000, "Mr. " * 20_000, "A  b\n" * 40_000],
+    "text", ["x" * 200_000, "word " * 40_000, '"' * 80_000, "Mr. " * 20_000, "A  b\n" * 40_000]
 )
 def test_a_long_document_without_sentences_is_read_in_sane_time(text: str):
     assert ask(text).text

@@ -175,8 +175,7 @@ def test_no_text_closes_its_block(content: str):
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["".join(f"<document-{at}>" for at in range(50_000)) + "<document>", "< " * 500_000],
+    "content", ["".join(f"<document-{at}>" for at in range(50_000)) + "<document>", "< " * 500_000]
 )
 @pytest.mark.timeout(30)  # Where its time grows with the square of its input, it takes hours.
 def test_a_document_made_to_be_slow_is_not(content: str):

@@ -70,17 +70,13 @@ class TestReading:
             # A gold option that one row lacks is taken from another.
             ([("direct", "1", "A", "A"), ("planned", "1", "A", None)], [("A", 1), ("A", 1)]),
             # There may be more options than four.
-            (
-                [("direct", "1", "E", "F"), ("direct", "2", "F", "F"), ("direct", "3", "G", "A")],
-                [("E", 0), ("F", 1), (None, 0)],
-            ),
+            ([("direct", "1", "E", "F"), ("direct", "2", "F", "F"), ("direct", "3", "G", "A")],
+             [("E", 0), ("F", 1), (None, 0)]),
             # Answers may be words.
-            (
-                [("direct", "1", "Paris", "Paris"), ("direct", "2", "", "Rome")],
-                [("Paris", 1), (None, 0)],
-            ),
+            ([("direct", "1", "Paris", "Paris"), ("direct", "2", "", "Rome")],
+             [("Paris", 1), (None, 0)]),
         ],
-    )
+    )  # fmt: skip
     def test_answers_and_scores(self, rows: list[Any], told: list[Any]):
         evaluation = read_outcomes(outcomes(*(row(*parts) for parts in rows)))
         assert [(one.answer, one.score) for one in evaluation.results] == told

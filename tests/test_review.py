@@ -22,16 +22,7 @@ from pearl.lang.library import load_library
 from pearl.lang.text import text_digest
 from pearl.review.agreement import agreement, labels_of, review_report
 from pearl.review.pages import check_plan
-from pearl.review.people import (
-    Person,
-    admit,
-    by_token,
-    deal,
-    enter,
-    leave,
-    read_wanted,
-    who_is,
-)
+from pearl.review.people import Person, admit, by_token, deal, enter, leave, read_wanted, who_is
 from pearl.review.queue import (
     LONGEST,
     Folders,

@@ -274,18 +274,14 @@ for line in sys.stdin:
     [
         ('command = ["no-such-program"]', "There is no program no-such-program."),
         (f'command = ["{sys.executable}", "-c", "pass"]', "It ended with exit code 0."),
-        (
-            "command = ['sh', '-c', 'tr 0 x </dev/zero']",
-            "It ended before it answered, or its answer",
-        ),
-        (
-            f'command = ["{sys.executable}", "-c", """{ANOTHER_VERSION}"""]',
-            "It speaks a version of the protocol that is not known.",
-        ),
+        ("command = ['sh', '-c', 'tr 0 x </dev/zero']",
+         "It ended before it answered, or its answer"),
+        (f'command = ["{sys.executable}", "-c", """{ANOTHER_VERSION}"""]',
+         "It speaks a version of the protocol that is not known."),
         ('command = ["./none"]', "There is no program ./none."),
         ('command = ["sleep", "60"]', "It gave no answer in time."),
     ],
-)
+)  # fmt: skip
 def test_a_program_that_is_no_server(how: str, message: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mcp, "STARTING", 0.5)
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.5)

@@ -309,8 +309,7 @@ def test_what_a_call_of_a_step_is_for(path: str, label: str):
 
 
 @pytest.mark.parametrize(
-    ("path", "stage"),
-    [("plan/2", "planning"), ("map", "option"), ("condense/1/2", "condense")],
+    ("path", "stage"), [("plan/2", "planning"), ("map", "option"), ("condense/1/2", "condense")]
 )
 def test_where_a_path_belongs(path: str, stage: str):
     assert CallNode(Entry("call", path)).stage == stage

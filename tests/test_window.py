@@ -431,13 +431,11 @@ def test_a_decomposer_is_shown_what_fits_its_window(serve: Serve, window: int, k
     ("own", "refused"),
     [
         ("", True),
-        (
-            "RETRIEVE(Q, K: number) -> list : Give K passages on Q.\n  body: solver retrieve\n",
-            False,
-        ),
+        ("RETRIEVE(Q, K: number) -> list : Give K passages on Q.\n  body: solver retrieve\n",
+         False),
         ("CUT(CTX, N: number) -> list : Cut CTX into N parts.\n  body: builtin parts\n", False),
     ],
-)
+)  # fmt: skip
 def test_under_full_decomp_is_refused_where_prompts_alone_read_the_document(
     serve: Serve, own: str, refused: bool
 ):
