@@ -20,20 +20,21 @@ from aiohttp import web
 import pearl
 from pearl.evaluate.datasets.decomp import COMMAQA_E
 from pearl.lang.diagnostics import Severity
+from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
+from pearl.lint.checker import check
 from pearl.models.base import Usage
 from pearl.prompts.calls import MapAnswer
 from pearl.runtime.calls import Entry
 from pearl.runtime.context import Context
-from pearl.store.store import open_store
 from pearl.viewer import job_page
 from pearl.viewer.documents import DocumentLookup, DocumentName, cut, find_document, find_passages
 from pearl.viewer.journal_tree import CallNode, Stage, read_calls, read_frames, read_stages
 from pearl.viewer.render import plan_lines
 from pearl.viewer.run_page import timeline
 from tests.pages import InChromium, Watched, fits, unreadable
-from tests.runs import back_to_first_version, entries
+from tests.runs import entries
 from tests.scripted_models import Scripted
 from tests.server import Asked, Serve, Server, completion, failing
 from tests.shell import STORY, call, one_line, write_rows
@@ -295,24 +296,20 @@ def test_a_call_is_known_with_the_tries_before_it():
 
 
 @pytest.mark.parametrize(
-    ("path", "label"),
+    ("path", "stage", "label"),
     [
-        ("step/a", "the whole step"),
-        ("step/a[3]", "item 4"),
-        ("step/a[3]/step/b[1]", "item 4, step/b[1]"),
-        ("step/a/short", "the whole step, short"),
+        ("step/a", "a", "the whole step"),
+        ("step/a[3]", "a", "item 4"),
+        ("step/a[3]/step/b[1]", "a", "item 4, step/b[1]"),
+        ("step/a/short", "a", "the whole step, short"),
+        ("plan/2", "planning", "the whole step, 2"),
+        ("map", "option", "the whole step"),
+        ("condense/1/2", "condense", "the whole step, 1/2"),
     ],
 )
-def test_what_a_call_of_a_step_is_for(path: str, label: str):
+def test_where_a_call_belongs_and_what_it_is_for(path: str, stage: str, label: str):
     found = CallNode(Entry("call", path))
-    assert (found.stage, found.label) == ("a", label)
-
-
-@pytest.mark.parametrize(
-    ("path", "stage"), [("plan/2", "planning"), ("map", "option"), ("condense/1/2", "condense")]
-)
-def test_where_a_path_belongs(path: str, stage: str):
-    assert CallNode(Entry("call", path)).stage == stage
+    assert (found.stage, found.label) == (stage, label)
 
 
 def test_the_tries_of_a_refinement_are_frames():
@@ -344,9 +341,6 @@ def test_the_tries_of_a_refinement_are_frames():
 
 def test_every_character_of_a_plan_is_shown_and_findings_stand_at_their_lines():
     text = 'x\n1. a = F(CTX, "{each b} \\"q\\"", [1, true]) : n (o) te\n# c\nreturn a\n\n'
-    from pearl.lang.library import load_library
-    from pearl.lint.checker import check
-
     source = Source("plan", text)
     found = check(parse(source), load_library())
     lines = plan_lines(source, found)
@@ -448,48 +442,6 @@ def test_a_run_that_failed_says_why_and_which_steps_did_not_run(
     assert "ended without an answer" in told
     assert "No answer. Step" in told
     assert "4. ans CONCAT skipped" in told
-
-
-def old_store(place: str) -> None:
-    """A store as the first Pearl made it, with a run in it."""
-    import sqlite3
-
-    open_store(place).close()
-    with sqlite3.connect(place) as file:
-        file.execute("DROP INDEX rows_by_result")
-        for table, column in (
-            ("entries", "model"),
-            ("rows", "correct"),
-            ("rows", "score"),
-            ("runs", "resumed"),
-            ("runs", "earlier_seconds"),
-        ):
-            file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        back_to_first_version(file)
-        head = json.dumps({"question": QUESTION, "model": "m"})
-        file.execute("INSERT INTO runs VALUES ('r', 'run', '', '', '', 1, 1, 9, ?)", (head,))
-        file.execute("INSERT INTO replies VALUES ('', 'k', 'said', 1, 5, 2, 0, 'm', '', 1)")
-        lines = [
-            ("decision", "run", head, ""), ("decision", "plan", json.dumps(PLAN), ""),
-            ("call", "step/who", None, "k"), ("decision", "value/who", '"said"', ""),
-        ]  # fmt: skip
-        for kind, path, value, key in lines:
-            file.execute(
-                "INSERT INTO entries (run, item, kind, path, value, call_key, attempt, status, "
-                "cause, prompt_tokens, completion_tokens, cached_tokens, seconds, kept) "
-                "VALUES ('r', '', ?, ?, ?, ?, 1, 'done', '', 5, 2, 0, 1.5, 0)",
-                (kind, path, value, key),
-            )
-
-
-def test_a_store_of_before_there_were_times_is_read(monkeypatch: pytest.MonkeyPatch):
-    old_store("old.db")
-    monkeypatch.setenv("PEARL_STORE", "old.db")
-    told = words(page())
-    assert "When calls began is not known" in told
-    assert "1 made, 0 cached, 0 failed" in told
-    assert "1. who FIND_CHARACTER 1 call, 1.50 s" in told
-    assert [one.started for one in entries("old.db")] == [None] * 4
 
 
 def questions(count: int) -> str:
