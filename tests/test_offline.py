@@ -53,6 +53,12 @@ def ask(text: str, question: str = "Why did Ada leave?", **options) -> pearl.Ans
     return pearl.ask_sync(Source("x.txt", text), question, model=Offline(), **options)
 
 
+def answered(row: dict) -> pearl.Answer:
+    """The answer to a question of the examples."""
+    document, options = EXAMPLES / row["document"], row["options"]
+    return pearl.ask_sync(document, row["question"], options=options, model=Offline())
+
+
 def plan(question: str, library: Library | None = None) -> str:
     return planning.write(WritePlan(question, library or load_library()))
 
@@ -69,9 +75,7 @@ def steps(question: str) -> list[str]:
 @pytest.mark.parametrize("row", QUESTIONS, ids=lambda row: row["id"])
 def test_every_example_question_is_answered_with_the_documents_words(row: dict):
     document = (EXAMPLES / row["document"]).read_text(encoding="utf-8")
-    answer = pearl.ask_sync(
-        EXAMPLES / row["document"], row["question"], options=row["options"], model=Offline()
-    )
+    answer = answered(row)
     assert answer.evidence
     for quote in answer.evidence:
         assert quote.span
@@ -94,12 +98,7 @@ def test_the_examples_reference_evidence_is_in_the_document(row: dict):
 def answers() -> str:
     """All of the answers to a few questions."""
     rows = [row for row in QUESTIONS if row["document"] == QUESTIONS[0]["document"]][:4]
-    made = [
-        pearl.ask_sync(
-            EXAMPLES / row["document"], row["question"], options=row["options"], model=Offline()
-        )
-        for row in rows
-    ]
+    made = map(answered, rows)
     return "".join(f"{one.text}{one.evidence}{one.plan}{one.option}" for one in made)
 
 
@@ -127,28 +126,12 @@ def test_two_processes_give_one_answer():
 # --- plans ---
 
 ODD = (
-    "?",
-    "Why",
-    "Was?",
-    "Почему Мара ушла?",
-    "为什么?",
-    "X" * 3000,
-    '"',
-    "\\",
-    "{mara} left?",
-    "how {x} is \"y\" 'z'",
-    "CTX",
-    "each where return",
-    "between true and false?",
-    "between Mara and Mara?",
-    "What's the relation between topic and answer?",
-    "What is the relationship between the event and the event?",
-    "How does Ada feel about values?",
-    "Why? Why? Why?",
-    "- None",
-    "New actions:",
-    "1. a = SUMMARIZE(CTX) : all",
-)
+    "?", "Why", "Was?", "Почему Мара ушла?", "为什么?", "X" * 3000, '"', "\\", "{mara} left?",
+    "how {x} is \"y\" 'z'", "CTX", "each where return", "between true and false?",
+    "between Mara and Mara?", "What's the relation between topic and answer?",
+    "What is the relationship between the event and the event?", "How does Ada feel about values?",
+    "Why? Why? Why?", "- None", "New actions:", "1. a = SUMMARIZE(CTX) : all",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("libraries", [(), ("core",), ("quality",)])
@@ -181,10 +164,8 @@ def test_any_question_has_a_clean_plan(question: str):
 
 
 def test_a_library_no_action_of_which_can_be_asked_gives_no_plan():
-    library = load_library("core")
-    bare = Library(
-        ("bare",), {name: one for name, one in library.actions.items() if one.is_builtin}
-    )
+    actions = load_library("core").actions.items()
+    bare = Library(("bare",), {name: one for name, one in actions if one.is_builtin})
     assert plan("Why?", bare) == ""
 
 
@@ -717,9 +698,8 @@ def test_a_long_document_is_read_beside_the_loop_which_hears_of_ctrl_c():
 )
 def test_an_option_is_chosen_by_its_own_words(question: str, answer: str, letter: str):
     options = ("her aunt was ill", "her father's lie in the log", "the gas conversion")
-    assert (
-        reading.choose(MapAnswer(question, answer, options, best=letter != "no option")) == letter
-    )
+    asked = MapAnswer(question, answer, options, best=letter != "no option")
+    assert reading.choose(asked) == letter
 
 
 LEASE = (
