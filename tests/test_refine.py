@@ -27,15 +27,9 @@ RIGHT, WRONG = "B", "A"
 
 def write_questions(folder: Path, *ids: str, **more: Any) -> None:
     (folder / "story.txt").write_text(STORY, encoding="utf-8")
+    usual = {"document": "story.txt", "options": OPTIONS, "gold": RIGHT, **more}
     rows = [
-        {
-            "id": id,
-            "question": f"Why does Mara leave, for the {at}. time?",
-            "document": "story.txt",
-            "options": OPTIONS,
-            "gold": RIGHT,
-            **more,
-        }
+        {"id": id, "question": f"Why does Mara leave, for the {at}. time?", **usual}
         for at, id in enumerate(ids or ("q0",))
     ]
     write_rows(folder / "q.jsonl", *rows)
@@ -121,9 +115,8 @@ def test_the_refining_model_sees_neither_the_gold_answer_nor_the_options(tmp_pat
 
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 def test_the_limit_of_rounds(tmp_path: Path, rounds: int):
-    done, server = refined(
-        tmp_path, scripted(FIRST, SECOND, THIRD, FIRST, SECOND), "--rounds", str(rounds)
-    )
+    plans = scripted(FIRST, SECOND, THIRD, FIRST, SECOND)
+    done, server = refined(tmp_path, plans, "--rounds", str(rounds))
     assert done.code == 0
     assert server.kinds.count("plan") == 1
     assert server.kinds.count("refine") == rounds
@@ -161,10 +154,8 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
     done = call("refine", "q.jsonl", "-o", "mine", "--model", "offline")
-    assert (done.code, "mine has other things in it, as thesis.txt: name another" in done.err) == (
-        2,
-        True,
-    )
+    assert done.code == 2
+    assert "mine has other things in it, as thesis.txt: name another" in done.err
     with pytest.raises(InputError, match="mine has other things in it"):
         pearl.Pearl(model="offline").refine_sync("q.jsonl", "mine")
     with pytest.raises(InputError, match="is what is read"):

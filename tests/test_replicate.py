@@ -18,9 +18,8 @@ from tests.shell import call, one_line, read_rows
 
 
 def row(method: str, qid: str, answer: str | None, gold: str | None, split: str = "dev") -> str:
-    return json.dumps(
-        {"split": split, "method": method, "qid": qid, "answer": answer, "gold": gold}
-    )
+    given = {"split": split, "method": method, "qid": qid, "answer": answer, "gold": gold}
+    return json.dumps(given)
 
 
 def outcomes(*rows: str) -> str:

@@ -379,11 +379,8 @@ def fitting(endpoint: Server, window: int) -> bool:
 
 
 STEPS = (
-    'a = RETRIEVE("lamp 1", 8)',
-    'b = RETRIEVE("lamp 2", 6)',
-    'c = READ(b, "Who?")',
-    "return c",
-)
+    'a = RETRIEVE("lamp 1", 8)', 'b = RETRIEVE("lamp 2", 6)', 'c = READ(b, "Who?")', "return c",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("window", [1500, 1000])
