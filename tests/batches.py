@@ -83,14 +83,9 @@ class Batch:
 
     def process(self, words: tuple[str, ...], **settings: str) -> subprocess.Popen[bytes]:
         """Start a command in its folder, on its store."""
-        return Fork(
-            command(*words),
-            cwd=self.folder,
-            env=self.environment(**settings),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        environment = self.environment(**settings)
+        return Fork(command(*words), cwd=self.folder, env=environment, **pipes)
 
     def environment(self, **settings: str) -> dict[str, str]:
         own = ("PEARL_", "OPENAI_", "COLUMNS")
