@@ -605,8 +605,8 @@ def test_a_trace_of_a_step_with_steps_of_its_own_replays_its_evidence(tmp_path: 
     trace = read_trace(Source("t", export_trace(journal.entries, "t")))
     assert replay([trace], library).exact == 1
     assert trace.replies["step/k"] == "Here."
-    [found] = check(parse("c = CONCAT(evidence CTX)"), load_library())
-    assert (found.code, found.severity) == ("PRL301", "error")
+    found = check(parse("c = CONCAT(evidence CTX)"), load_library())
+    assert [one.code for one in found if one.severity == "error"] == ["PRL301"]
 
 
 def test_tags_that_the_examples_stand_in_are_no_part_of_an_answer():
