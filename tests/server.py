@@ -27,7 +27,6 @@ Serve: TypeAlias = "Callable[..., Server]"
 
 KEY = "sk-feedfeedfeedfeedfeedfeedfeedfeed"
 
-
 _KINDS = (
     ("plan", "write reading plans"),
     ("step", "carry out one step"),
@@ -247,7 +246,6 @@ def failing(
     status: int, message: str = "no", code: str = "", headers: Mapping[str, str] | None = None
 ) -> Handler:
     """An error as OpenAI sends it."""
-
     error = {"error": {"message": message, "type": "error", "code": code or None}}
     return answering(status, json.dumps(error), "application/json", **(headers or {}))
 

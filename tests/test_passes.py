@@ -52,7 +52,6 @@ SAFE = tuple(one for one in PASSES if one.safety is Safety.SAFE)
 
 EVERY = (*PASSES, split_context((), 2))
 
-
 LIBRARY = load_library()
 
 

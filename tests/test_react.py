@@ -246,7 +246,6 @@ def asked(
     model: Scripted, plan: Plan, document: Source, context: Context = UNLIMITED
 ) -> tuple[Finished, Journal, Any]:
     """A plan of one reply, carried out."""
-
     library = load_library("asking")
 
     def handed(caller: Caller) -> Handlers:

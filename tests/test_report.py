@@ -107,7 +107,6 @@ some = st.builds(
     usage=st.builds(Usage, *[st.integers(0, 10**6)] * 3), cost=st.none() | st.integers(0, 10**9),
 )  # fmt: skip
 
-
 HEAD = '{"evaluation": {"title": "x", "about": [], "asked": {}, "notes": [], "methods": %s}}'
 
 

@@ -29,7 +29,6 @@ UNSAFE_FIX = frozenset(
 )
 BY_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 
-
 LIBRARY = load_library()
 
 

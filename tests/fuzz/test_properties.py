@@ -29,7 +29,6 @@ MODEST = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
-
 LIBRARY = load_library()
 
 
@@ -279,10 +278,8 @@ VALUES = st.recursive(
 )
 REFS = st.builds(ast.Ref, st.one_of(NAMES, st.just("CTX")), st.sampled_from(list(ast.Mode)))
 
-
 TEMPLATES = st.lists(st.one_of(AWKWARD, REFS), min_size=1, max_size=4).map(ast.as_arg)
 ATOMS: st.SearchStrategy[ast.Arg] = st.one_of(REFS, VALUES.map(ast.Literal), TEMPLATES)
-
 
 ARGS = st.one_of(ATOMS, st.lists(ATOMS, max_size=3).map(ast.listed))
 WORDS = st.lists(
