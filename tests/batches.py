@@ -90,15 +90,9 @@ class Batch:
     def environment(self, **settings: str) -> dict[str, str]:
         own = ("PEARL_", "OPENAI_", "COLUMNS")
         kept = {name: text for name, text in os.environ.items() if not name.startswith(own)}
-        return {
-            **kept,
-            "OPENAI_BASE_URL": self.url,
-            "OPENAI_API_KEY": "sk-stub",
-            "PEARL_MODEL": "stub",
-            "PEARL_STORE": self.store,
-            "PEARL_CONSTRAIN": "never",
-            **settings,
-        }
+        stub = {"OPENAI_BASE_URL": self.url, "OPENAI_API_KEY": "sk-stub", "PEARL_MODEL": "stub"}
+        usual = {"PEARL_STORE": self.store, "PEARL_CONSTRAIN": "never"}
+        return {**kept, **stub, **usual, **settings}
 
     def lines(self) -> list[str]:
         """The lines of the answers, each of which is a whole one; none where there is no file."""

@@ -350,11 +350,8 @@ def test_the_likeliest_actions_share_words_with_the_question_or_were_often_used(
 
 
 def test_provenance_and_demonstrations_say_how_often_an_action_was_used():
-    library = library_of(
-        "FIND_A(CTX, X) : Find X in CTX.\nFIND_B(CTX, X) : Find X in CTX.\n  provenance: q1, q2\n"
-        "FIND_C(CTX, X) : Find X in CTX.\n",
-        builtins(),
-    )
+    one, two, three = (f"FIND_{name}(CTX, X) : Find X in CTX.\n" for name in "ABC")
+    library = library_of(f"{one}{two}  provenance: q1, q2\n{three}", builtins())
     write = WritePlan("zzz", library)
     assert narrowed(write, 0) == write
     assert narrowed(write, 1).listed == {"FIND_B", *builtins()}

@@ -115,12 +115,8 @@ def test_another_process_gives_the_same_words():
 
 
 def test_the_document_is_a_stable_prefix():
-    other = ExecuteStep(
-        STORY,
-        LIBRARY.actions["CHECK_TRUE"],
-        Step("b", "CHECK_TRUE", (Ref(DOCUMENT), Literal("x")), "note"),
-        (("X", "</document>"),),
-    )
+    step = Step("b", "CHECK_TRUE", (Ref(DOCUMENT), Literal("x")), "note")
+    other = ExecuteStep(STORY, LIBRARY.actions[step.action], step, (("X", "</document>"),))
     (system, user), (again, second) = render(EXECUTE), render(other)
     head = f"<document>\n{STORY.text}\n</document>\n\n"
     assert system == again

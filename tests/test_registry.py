@@ -92,10 +92,8 @@ def test_the_evidence_is_what_was_looked_up_and_holds_the_answers_words(name: st
 
 @pytest.mark.parametrize("name", [spec.name for spec in STRATEGIES if spec.needs_model])
 def test_a_strategy_that_needs_a_language_model_says_so_before_anything_is_sent(name: str):
-    needs = (
-        "needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME, or "
-        "use --model local."
-    )
+    needs = "needs a language model: set OPENAI_API_KEY or OPENAI_BASE_URL, and --model NAME, or "
+    needs += "use --model local."
     for command in (("ask", DOCUMENT, QUESTION), ("batch", _questions(), "-o", "out.jsonl")):
         for model in ((), ("--model", "offline")):
             found = call(*command, "--strategy", name, *model)

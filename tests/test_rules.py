@@ -330,9 +330,8 @@ def test_a_line_is_mended_whatever_it_is_then_found_to_have() -> None:
     ["a = FIND_REASON(CTX) b) : Find why\n", 'a = FIND_EVENT(FIND_EVENT(CTX, "it") : Find it\n'],
 )
 def test_no_fix_is_promised_where_a_bracket_says_that_more_is_wrong(text: str) -> None:
-    assert [one.fix for one in check(parse(text), LIBRARY) if one.code in ("PRL104", "PRL112")] == [
-        None
-    ]
+    found = [one for one in check(parse(text), LIBRARY) if one.code in ("PRL104", "PRL112")]
+    assert [one.fix for one in found] == [None]
     assert fix(Source("x", text), LIBRARY, unsafe=True).text == text
 
 
@@ -566,10 +565,8 @@ def test_words_that_together_are_a_name_become_that_name(line: str, fixed: tuple
 def test_no_name_is_said_of_a_part_that_there_is_not():
     text = TWO_WORDS.format("3. b = CONCAT(the.rest, why) : z")
     [found] = check(parse(text), LIBRARY)
-    assert (found.message, found.help) == (
-        "the.rest is no reference.",
-        "Write the name of the step that is meant.",
-    )
+    assert found.message == "the.rest is no reference."
+    assert found.help == "Write the name of the step that is meant."
     # Braces around other words, or that are escaped, are a text's own.
     for words in ("{the rest}", "\\{the end}", "{evidence the_end}", "{a the_end}"):
         line = f'3. b = FIND_REASON(CTX, "of {words} and {{why}}") : z'
@@ -775,10 +772,8 @@ def test_a_call_of_no_action_in_a_line_that_cannot_be_read_is_told():
 
 
 def test_a_number_means_the_step_that_a_reader_counts():
-    text = (
-        '1. b = FIND_EVENT(CTX, FIND_EVENT(CTX, "q"))\n2. c = FIND_EVENT(CTX, "r") : y\n'
-        "3. d = FIND_EVENT(CTX, 2) : z\n"
-    )
+    text = '1. b = FIND_EVENT(CTX, FIND_EVENT(CTX, "q"))\n2. c = FIND_EVENT(CTX, "r") : y\n'
+    text += "3. d = FIND_EVENT(CTX, 2) : z\n"
     [found] = [item for item in check(parse(text), LIBRARY) if item.code == "PRL408"]
     assert found.fix
     assert found.fix.edits[0].text == "c"
@@ -816,10 +811,8 @@ def test_the_document_goes_to_no_parameter_that_cannot_hold_it(call: str):
 
 
 def test_the_document_has_its_place_in_some_builtins_and_concat_passes_over_it():
-    text = (
-        '1. p = PARTS(CTX, 2) : cut\n2. d = DOCUMENTS(CTX) : all\n3. a = CONCAT("a", CTX, p, d) : b'
-    )
-    assert check(parse(text), load_library()) == []
+    text = "1. p = PARTS(CTX, 2) : cut\n2. d = DOCUMENTS(CTX) : all\n"
+    assert check(parse(f'{text}3. a = CONCAT("a", CTX, p, d) : b'), LIBRARY) == []
 
 
 @pytest.mark.parametrize(

@@ -274,10 +274,8 @@ def test_no_value_leaves_its_place_in_the_path(here: Services, place: str):
 
 
 def test_headers(here: Services):
-    path = service(
-        f"{here.url}/plain",
-        '[it.headers]\nAuthorization = "Bearer ${TOKEN}"\nAccept = "text/plain"\n',
-    )
+    headers = '[it.headers]\nAuthorization = "Bearer ${TOKEN}"\nAccept = "text/plain"\n'
+    path = service(f"{here.url}/plain", headers)
     assert asked(load_tools(path, {"TOKEN": " feedfeed\n"})).text == "fine"
     headers = here.came[-1].headers
     assert headers["Authorization"] == "Bearer feedfeed"
@@ -721,9 +719,8 @@ def test_what_is_no_secret_may_stand_in_the_file():
     headers = "Accept-Language = 'en'\nAuthorization = 'Bearer ${KEY}'\n"
     headers += "X-Auth-Mode = 'anonymous'\nX-Auth-Method = 'none'\n"
     program = "[notes]\nkind = 'mcp'\ncommand = ['a']\ntools = ['b']\n[notes.environment]\n"
-    program += (
-        "SSH_AUTH_SOCK = '/run/ssh'\nAUTH_MODE = 'none'\nPWD = '/srv/repo'\nOLDPWD = '/srv'\n"
-    )
+    program += "SSH_AUTH_SOCK = '/run/ssh'\nAUTH_MODE = 'none'\n"
+    program += "PWD = '/srv/repo'\nOLDPWD = '/srv'\n"
     path = declare(f"[it]\n{GOOD}[it.static]\n{static}[it.headers]\n{headers}{program}")
     assert read_tools(path).mistakes == ()
 

@@ -239,10 +239,8 @@ def made(path: str, start: float | None, seconds: float, **more: Any) -> CallNod
 
 
 def test_each_stage_stands_behind_what_it_waited_for():
-    plan = (
-        'a = F(CTX, "x") : n\nb = F(CTX, "y") : n\njoin = CONCAT(a, b)\nc = F(CTX, join) : n\n'
-        'd = F(a, "z") : n\nreturn c, d\n'
-    )
+    plan = 'a = F(CTX, "x") : n\nb = F(CTX, "y") : n\njoin = CONCAT(a, b)\nc = F(CTX, join) : n\n'
+    plan += 'd = F(a, "z") : n\nreturn c, d\n'
     every = [
         made("plan/1", 100.0, 1.0), made("step/a", 101.0, 1.0), made("step/b", 101.0, 3.0),
         made("step/c[0]", 104.0, 2.0), made("step/c[1]", 104.5, 1.0),

@@ -111,55 +111,30 @@ LONG: dict[str, tuple[Callable[[str], None], Callable[[int], str], int]] = {
     "tildes": (checked, lambda size: "~" * size + "`", 1500),
     "noqa": (checked, each("@. a@ = F(CTX)  # noqa\n"), 200),
     "names again": (checked, lambda size: "a = F(CTX)\r\n" * size, 250),
-    "letters of names": (
-        checked,
-        lambda size: (
-            f"{'a' * size} = F(CTX)\nb = F(CTX, {'b' * size})\nc = G(CTX, {'a' * size}b)\n"
-        ),
-        8000,
-    ),
+    "letters of names": (checked, lambda size: f"{'a' * size} = F(CTX)\n"
+                         f"b = F(CTX, {'b' * size})\nc = G(CTX, {'a' * size}b)\n", 8000),
     "misspelt returns": (checked, lambda size: "a = F(CTX) : x\n" + "retur a\n" * size, 400),
     "names after a misspelt return": (
-        checked,
-        lambda size: f"a = F(CTX) : x\nretur {'a, ' * size}{' ' * size}!",
-        400,
-    ),
-    "words after returns": (
-        checked,
-        lambda size: each("a@ = F(CTX)\n")(size) + each("return the end @\n")(size),
-        100,
-    ),
+        checked, lambda size: f"a = F(CTX) : x\nretur {'a, ' * size}{' ' * size}!", 400),
+    "words after returns": (checked, lambda size: each("a@ = F(CTX)\n")(size)
+                            + each("return the end @\n")(size), 100),
     "words after each return": (checked, each("a@ = F(CTX)\nreturn the end @\n"), 100),
     "words without quotes": (checked, each("a@ = F(CTX, the sale @) : it\n"), 25),
     "counts of answers": (
-        checked,
-        lambda size: (
-            f'a = F(CTX)\nb = CHECK_TRUE(CTX, "{{each a}}{"{a}" * size}")\n'
-            + each("c@ = COUNT(b)\n")(size)
-        ),
-        200,
-    ),
+        checked, lambda size: f'a = F(CTX)\nb = CHECK_TRUE(CTX, "{{each a}}{"{a}" * size}")\n'
+        + each("c@ = COUNT(b)\n")(size), 200),
     "filters": (checked, each("a@ = FIND_EVENT(CTX, where a%)\n"), 60),
     "lists beside a call": (
-        checked,
-        lambda size: "a = F(each a, " + "each a, " * size + "G(each a))",
-        400,
-    ),
+        checked, lambda size: "a = F(each a, " + "each a, " * size + "G(each a))", 400),
     "values of one list": (
-        checked,
-        lambda size: f"a = F(CTX)\nb = F({'each values a, ' * size}a)",
-        200,
-    ),
+        checked, lambda size: f"a = F(CTX)\nb = F({'each values a, ' * size}a)", 200),
     "new and unknown": (checked, lambda size: unknown(size), 40),
     "fences": (fixed, each("```\na@ = FIND_EVENT(CTX, @,000) : it\n```\n"), 20),
     "harm": (fixed, each("@. a = FIND_EVENT(CTX, @,000, 'x\") : it\n"), 10),
     "examples": (as_library, lambda size: "F(X)\n" + '  example: ("a") = "b"\n' * size, 60),
     "steps of an action": (
-        as_library,
-        lambda size: "F(X)\n  plan:\n" + "    a = F(X)\n" * size,
-        80,
-    ),
-}
+        as_library, lambda size: "F(X)\n  plan:\n" + "    a = F(X)\n" * size, 80),
+}  # fmt: skip
 
 
 def unknown(size: int) -> str:
@@ -386,9 +361,8 @@ def answer(plan: ast.Plan) -> str:
         values = [value(arg) for arg in step.args]
         call = f"{step.action}{values!r} : {step.note}"
         outputs[step.name] = "\n".join(values) if step.action == "CONCAT" else call
-    wanted = [ref.name for ref in plan.returns] or [
-        step.name for step in plan.steps if step.name not in used
-    ]
+    unused = [step.name for step in plan.steps if step.name not in used]
+    wanted = [ref.name for ref in plan.returns] or unused
     return "\n\n".join(outputs[name] for name in wanted)
 
 
@@ -400,25 +374,15 @@ def sound_plans(draw: st.DrawFn) -> str:
     for index in range(draw(st.integers(1, 5))):
         earlier = [*names[:index], '"Ross"', '"Mara"']
         one, two = draw(st.sampled_from(earlier)), draw(st.sampled_from(earlier))
-        call = draw(
-            st.sampled_from(
-                [
-                    f"FIND_CHARACTER(CTX, {one})",
-                    f"FIND_RELATION(CTX, {one}, {two})",
-                    f"CONCAT({one}, {two})",
-                    f"CONCAT({one})",
-                    f'FIND_EVENT(CTX, "the sale by {{{one}}}")'
-                    if one[0] != '"'
-                    else "SUMMARIZE(CTX)",
-                ]
-            )
-        )
+        calls = [f"FIND_CHARACTER(CTX, {one})", f"FIND_RELATION(CTX, {one}, {two})"]
+        calls += [f"CONCAT({one}, {two})", f"CONCAT({one})"]
+        named = f'FIND_EVENT(CTX, "the sale by {{{one}}}")'
+        call = draw(st.sampled_from([*calls, "SUMMARIZE(CTX)" if one[0] == '"' else named]))
         note = draw(st.sampled_from(["", " : Find it", " : Combine"]))
         lines += draw(st.sampled_from([[], [], ["Now the next one."], ["# A remark."], ["```"]]))
         lines.append(f"{index + 1}. {names[index]} = {call}{note}")
-    lines += draw(
-        st.sampled_from([[], ["return " + names[draw(st.integers(0, 4))]], ["", "That is all."]])
-    )
+    returned = f"return {names[draw(st.integers(0, 4))]}"
+    lines += draw(st.sampled_from([[], [returned], ["", "That is all."]]))
     return "\n".join(lines)
 
 
