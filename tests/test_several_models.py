@@ -451,8 +451,8 @@ def test_a_batch_costs_what_its_models_cost_together(serve: Serve, tmp_path: Pat
     serve(by_model)
     rows = [{"id": str(at), "question": f"Why, {at}?", "document": STORY} for at in range(3)]
     write_rows("q.jsonl", *rows)
-    cheap = '[models."cheap"]\ninput = 1\noutput = 1\n'
-    Path("p.toml").write_text(f'[models."dear"]\ninput = 10\noutput = 10\n{cheap}')
+    alone = '[models."cheap"]\ninput = 1\noutput = 1\n'
+    Path("p.toml").write_text(f'[models."dear"]\ninput = 10\noutput = 10\n{alone}')
     models = ("--planner-model", "dear", "--reader-model", "cheap", "--prices", "p.toml", "--json")
     done = call("batch", "q.jsonl", "-o", "a.jsonl", "--store", "s.db", *models)
     assert done.code == 0, done.err
@@ -463,7 +463,7 @@ def test_a_batch_costs_what_its_models_cost_together(serve: Serve, tmp_path: Pat
     cheap = call("estimate", "q.jsonl", "--model", "cheap", "--prices", "p.toml", "--json").json
     assert cheap["cost"] < estimated["cost"] < dear["cost"]
     assert estimated["planner"] == "dear"
-    Path("p.toml").write_text(cheap)
+    Path("p.toml").write_text(alone)
     refused = call("batch", "q.jsonl", "-o", "a.jsonl", "--max-cost", "1", *models[:-1])
     assert refused.code == 2
     assert "No price is known for dear" in refused.err
