@@ -419,10 +419,14 @@ def test_a_document_of_a_data_set_whose_title_begins_with_anothers_is_found():
     assert there == Source("p1", STORY)
 
 
-def test_a_page_without_its_document_has_the_quotes(endpoint: Server, story: Path):
-    assert call("ask", story, QUESTION).code == 0
+def test_a_page_without_its_document_and_library_has_the_quotes(endpoint: Server, story: Path):
+    own = Path("own.actions")
+    own.write_text("SAY(X) : Say X.\n", encoding="utf-8")
+    assert call("ask", story, QUESTION, "--library", "quality", "--library", own).code == 0
     story.unlink()
+    own.unlink()
     told = words(page())
+    assert "Its library is not at hand, so the plan was not checked again." in told
     assert "The document is not shown. story.txt is no longer where it was" in told
     assert "Mara left the lighthouse because the Fund had closed it." in told
     assert "not in the document" not in told
