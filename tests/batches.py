@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.stub import Stub
 from tests.forks import Fork
-from tests.shell import Result, command
+from tests.shell import Result, command, write_rows
 
 LONGEST = 120
 """Seconds after which something is stuck for good."""
@@ -135,8 +135,7 @@ def write_batch(
     for at in range(documents):
         (folder / f"{at}.txt").write_text(_document(at), encoding="utf-8")
     rows = [_row(at, documents) for at in range(count)]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "questions.jsonl").write_text(text, encoding="utf-8")
+    write_rows(folder / "questions.jsonl", *rows)
     return Batch(folder, tuple(row["id"] for row in rows), stub.url, store)
 
 

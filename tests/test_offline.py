@@ -39,14 +39,10 @@ from pearl.prompts.calls import (
 from pearl.retrieval.converters import read_document
 from pearl.retrieval.terms import sentences
 from tests.conftest import ROOT
-from tests.shell import call, one_line
+from tests.shell import call, one_line, read_rows
 
 EXAMPLES = ROOT / "plans" / "examples"
-QUESTIONS = [
-    json.loads(line)
-    for file in sorted(EXAMPLES.glob("*.questions.jsonl"))
-    for line in file.read_text(encoding="utf-8").splitlines()
-]
+QUESTIONS = [row for file in sorted(EXAMPLES.glob("*.questions.jsonl")) for row in read_rows(file)]
 
 
 def ask(text: str, question: str = "Why did Ada leave?", **options) -> pearl.Answer:
@@ -147,10 +143,10 @@ def test_plans_check_clean(libraries: tuple[str, ...]):
 
 @pytest.mark.parametrize("file", ["mined_actions_81.txt", "mined_actions_407.txt"])
 def test_plans_with_mined_libraries_for_questions_nobody_tuned_for(shared: Path, file: str):
-    rows = (shared / "quality" / "questions_outside_challenge_set.jsonl").read_text("utf-8")
+    rows = read_rows(shared / "quality" / "questions_outside_challenge_set.jsonl")
     library = load_library(str(shared / "pearl_gpt4" / file))
-    for line in rows.splitlines()[::15]:
-        written = plan(json.loads(line)["question"], library)
+    for row in rows[::15]:
+        written = plan(row["question"], library)
         assert pearl.check(written, library) == [], written
 
 

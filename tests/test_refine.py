@@ -104,9 +104,7 @@ def test_a_plan_that_leads_to_a_wrong_answer_is_refined_by_who_sees_no_right_one
     assert "FIND_EVENT" in plans_in(tmp_path / "demos" / "unrefined")["q0.plan"]
     assert len(load_demonstrations(str(tmp_path / "demos"))) == 1
     # The question's trace is that of its last try.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        trace = call("trace", f"{done.json['run']}/q0")
+    trace = asked_of(tmp_path, "", "trace", f"{done.json['run']}/q0")
     assert trace.code == 0
     assert "FIND_REASON" in trace.out
     assert "FIND_EVENT" not in trace.out

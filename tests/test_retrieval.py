@@ -24,7 +24,7 @@ from pearl.retrieval.index import build_index, check_index, open_index
 from pearl.retrieval.retriever import DocumentRetriever, Passage, Retriever, in_order
 from pearl.retrieval.terms import terms
 from tests.forks import Fork
-from tests.shell import call, command, on_terminal, one_line
+from tests.shell import call, command, on_terminal, one_line, write_rows
 
 PLACES = (
     ("a1", "Orkney", "The islands lie north of Scotland. Fishing boats leave before dawn."),
@@ -37,9 +37,8 @@ PLACES = (
 
 
 def write(path: str | Path, rows: Iterable[tuple[str, str, str]]) -> str:
-    lines = [json.dumps({"id": one, "title": title, "text": text}) for one, title, text in rows]
-    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return str(path)
+    told = ({"id": one, "title": title, "text": text} for one, title, text in rows)
+    return write_rows(path, *told)
 
 
 def of_corpus(rows: Iterable[tuple[str, str, str]], folder: Path = Path()) -> Retriever:

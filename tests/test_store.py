@@ -51,7 +51,7 @@ from pearl.store.totals import mean_seconds, totals
 from pearl.store.writer import LOOK, LoopWriter
 from tests.forks import Fork
 from tests.runs import back_to_first_version
-from tests.shell import call
+from tests.shell import call, write_rows
 
 pytest_plugins = ["tests.postgres"]
 
@@ -594,9 +594,7 @@ class TestCache:
         assert some[0]["usage"] == {
             "prompt_tokens": 9, "completion_tokens": 3, "cached_tokens": 1,
         }  # fmt: skip
-        path = tmp_path / "replies.jsonl"
-        path.write_text("".join(json.dumps(one) + "\n" for one in some), encoding="utf-8")
-        model = load_recording(str(path))
+        model = load_recording(write_rows(tmp_path / "replies.jsonl", *some))
         assert model.identity == "model m"
         request = Request(None, (), "step/x", "both")  # type: ignore[arg-type]
         assert run(model.answer(request)).text == "said both"
@@ -881,8 +879,7 @@ class TestDisk:
     def questions(self, folder: Path, number: int = 12) -> None:
         (folder / "a.txt").write_text("Mara left the lighthouse, as the Fund had closed it. " * 50)
         row = {"question": "Why does Mara leave the lighthouse?", "document": "a.txt"}
-        lines = [json.dumps({**row, "id": str(at)}) + "\n" for at in range(number)]
-        (folder / "q.jsonl").write_text("".join(lines))
+        write_rows(folder / "q.jsonl", *({**row, "id": str(at)} for at in range(number)))
 
     def test_a_long_log_is_moved_into_the_file_long_before_sqlite_would(self, tmp_path: Path):
         def fill(connection: Connection, _: list[Any]) -> list[Any]:

@@ -54,7 +54,7 @@ from tests.server import (
     stalling,
 )
 from tests.services import Services
-from tests.shell import call, one_line
+from tests.shell import call, one_line, write_rows
 
 SOON = pytest.mark.timeout(30)
 """What takes moments; where its time grows with the square of its input, it takes hours."""
@@ -913,8 +913,7 @@ def test_a_search_over_a_corpus():
         {"id": "3", "title": "", "text": "Kiel is a harbour."},
     ]
     Path("sub").mkdir()
-    Path("corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    build_index("corpus.jsonl", "sub/corpus.index")
+    build_index(write_rows("corpus.jsonl", *rows), "sub/corpus.index")
     path = declare("[it]\nkind = 'search'\nindex = 'corpus.index'\npassages = 1\n", "sub/t.toml")
     query = {"query": "Where was Ines Falk born?"}
     assert got(path, query) == "# Ines Falk\n\nInes Falk was born in Ulm.\n"

@@ -522,11 +522,8 @@ def test_documents_of_every_kind_of_job_are_found_where_it_read_them(story: Path
     Path("texts").mkdir()
     story.rename("texts/story.txt")
     row = {"question": QUESTION, "gold": "the Fund"}
-    rows = [
-        {"id": "q/1", "document": "story.txt", **row},
-        {"id": "q2", "document": {"text": STORY}, **row},
-    ]
-    Path("q.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
+    one, two = {"id": "q/1", "document": "story.txt"}, {"id": "q2", "document": {"text": STORY}}
+    write_rows("q.jsonl", {**one, **row}, {**two, **row})
     options = ("--documents", "texts", "--model", "offline")
     evaluated = ("eval", "questions", "--data", "q.jsonl", "--methods", "pearl", *options)
     batch, refined = ("batch", "q.jsonl", *options), ("refine", "q.jsonl", *options)

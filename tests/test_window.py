@@ -29,7 +29,7 @@ from pearl.strategies.rebel_calls import filled_from
 from tests.runs import entries
 from tests.scripted_models import Scripted
 from tests.server import Answer, Serve, Server, answering
-from tests.shell import call
+from tests.shell import call, read_rows, write_rows
 from tests.test_local import ABSENT, FILE
 
 WINDOW = 4096
@@ -349,12 +349,10 @@ def test_a_batch_learns_once(serve: Serve):
     endpoint = serve(windowed(WORDS["vLLM"]))
     Path("story.txt").write_text(STORY.text)
     row = {"question": "Who?", "document": "story.txt", "plan": PLAN.splitlines()[0]}
-    lines = [json.dumps({**row, "id": f"q{at}"}) for at in range(6)]
-    Path("q.jsonl").write_text("\n".join(lines))
+    write_rows("q.jsonl", *({**row, "id": f"q{at}"} for at in range(6)))
     done = call("batch", "q.jsonl", "-o", "out.jsonl", "--concurrency", "1")
     assert done.code == 0, done.err
-    rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
-    assert len(rows) == 6
+    assert len(read_rows("out.jsonl")) == 6
     assert sum(tokens(one.body) > WINDOW for one in endpoint.asked) == 1
     assert "PEARL_CONTEXT=4096" in done.err
 
