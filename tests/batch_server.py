@@ -69,19 +69,12 @@ class Provider(Loopback):
     @property
     def sent(self) -> list[list[str]]:
         """The ids of the requests in each batch, in order: what is paid for."""
-        return [
-            [json.loads(line)["custom_id"] for line in self._input(batch).splitlines()]
-            for batch in self.batches.values()
-        ]
+        return [[one["custom_id"] for one in batch] for batch in self._requests()]
 
     @property
     def bodies(self) -> list[Body]:
         """The bodies of all requests of all batches."""
-        return [
-            json.loads(line)["body"]
-            for batch in self.batches.values()
-            for line in self._input(batch).splitlines()
-        ]
+        return [one["body"] for batch in self._requests() for one in batch]
 
     def wait(self, act: str, count: int = 1) -> None:
         """Wait until an act has been asked for this often."""
@@ -134,16 +127,10 @@ class Provider(Loopback):
         name = f"batch_{len(self.batches) + 1}"
         total = len(self.files[asked["input_file_id"]].splitlines())
         self.batches[name] = {
-            **asked,
-            "id": name,
-            "object": "batch",
-            "errors": None,
-            "status": "validating",
-            "output_file_id": None,
-            "error_file_id": None,
+            **asked, "id": name, "object": "batch", "errors": None, "status": "validating",
+            "output_file_id": None, "error_file_id": None, "looks": 0,
             "request_counts": {"total": total, "completed": 0, "failed": 0},
-            "looks": 0,
-        }
+        }  # fmt: skip
         return web.json_response(self.batches[name])
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
@@ -183,23 +170,23 @@ class Provider(Loopback):
             return
         good: list[Line] = []
         bad: list[Line] = []
-        for line in self._input(batch).splitlines():
-            asked = json.loads(line)
+        for asked in self._asked(batch):
             answer = self.script(asked["body"])
             status, body = answer if isinstance(answer, tuple) else (200, answer)
             body = completion(body) if status == 200 and isinstance(body, str) else body
             (good if status < 300 else bad).append(result(asked["custom_id"], body, status))
-        for name, lines in (
-            ("output_file_id", self.outputs(good)),
-            ("error_file_id", self.errors(bad)),
-        ):
+        made = {"output_file_id": self.outputs(good), "error_file_id": self.errors(bad)}
+        for name, lines in made.items():
             if lines:
                 batch[name] = f"file-{len(self.files) + 1}"
                 self.files[batch[name]] = b"\n".join(map(_written, lines)) + b"\n"
         batch["request_counts"] |= {"completed": len(good), "failed": len(bad)}
 
-    def _input(self, batch: Body) -> bytes:
-        return self.files[batch["input_file_id"]]
+    def _asked(self, batch: Body) -> list[Body]:
+        return list(map(json.loads, self.files[batch["input_file_id"]].splitlines()))
+
+    def _requests(self) -> list[list[Body]]:
+        return [self._asked(batch) for batch in self.batches.values()]
 
 
 def crowded(_: int = 0) -> Body:

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.stub import Stub
 from tests.forks import Fork
-from tests.shell import Result, command
+from tests.shell import Result, command, write_rows
 
 LONGEST = 120
 """Seconds after which something is stuck for good."""
@@ -83,27 +83,16 @@ class Batch:
 
     def process(self, words: tuple[str, ...], **settings: str) -> subprocess.Popen[bytes]:
         """Start a command in its folder, on its store."""
-        return Fork(
-            command(*words),
-            cwd=self.folder,
-            env=self.environment(**settings),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        environment = self.environment(**settings)
+        return Fork(command(*words), cwd=self.folder, env=environment, **pipes)
 
     def environment(self, **settings: str) -> dict[str, str]:
         own = ("PEARL_", "OPENAI_", "COLUMNS")
         kept = {name: text for name, text in os.environ.items() if not name.startswith(own)}
-        return {
-            **kept,
-            "OPENAI_BASE_URL": self.url,
-            "OPENAI_API_KEY": "sk-stub",
-            "PEARL_MODEL": "stub",
-            "PEARL_STORE": self.store,
-            "PEARL_CONSTRAIN": "never",
-            **settings,
-        }
+        stub = {"OPENAI_BASE_URL": self.url, "OPENAI_API_KEY": "sk-stub", "PEARL_MODEL": "stub"}
+        usual = {"PEARL_STORE": self.store, "PEARL_CONSTRAIN": "never"}
+        return {**kept, **stub, **usual, **settings}
 
     def lines(self) -> list[str]:
         """The lines of the answers, each of which is a whole one; none where there is no file."""
@@ -146,8 +135,7 @@ def write_batch(
     for at in range(documents):
         (folder / f"{at}.txt").write_text(_document(at), encoding="utf-8")
     rows = [_row(at, documents) for at in range(count)]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "questions.jsonl").write_text(text, encoding="utf-8")
+    write_rows(folder / "questions.jsonl", *rows)
     return Batch(folder, tuple(row["id"] for row in rows), stub.url, store)
 
 

@@ -49,13 +49,8 @@ class Editor:
     """
 
     def __init__(self, folder: Path, *words: str) -> None:
-        self.process = Fork(
-            [sys.executable, "-m", "pearl", "lsp", *words],
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process = Fork([sys.executable, "-m", "pearl", "lsp", *words], cwd=folder, **pipes)
         self.folder = folder
         self.texts: dict[str, tuple[int, str]] = {}
         self.published: list[dict[str, Any]] = []

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -136,10 +136,8 @@ def _programs() -> Path:
     told = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=True)
     programs = Path(told.stdout.strip())
     for name in ("initdb", "postgres", "pg_isready"):
-        if not (programs / name).is_file():
-            raise NoServerError(
-                f"there is no PostgreSQL server here: {programs / name} is not there"
-            )
+        if not (file := programs / name).is_file():
+            raise NoServerError(f"there is no PostgreSQL server here: {file} is not there")
     if os.geteuid() == 0:
         try:
             pwd.getpwnam(USER)
@@ -156,18 +154,12 @@ def _user() -> str:
 
 def _as_user(words: list[str | Path], log: Path) -> subprocess.Popen[bytes]:
     """Start a program that root may not be, in a folder that its user may enter."""
-    as_root = os.geteuid() == 0
+    who: dict[str, Any] = {"user": USER, "group": USER, "extra_groups": []}
     with log.open("ab") as file:
         return subprocess.Popen(
-            words,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            user=USER if as_root else None,
-            group=USER if as_root else None,
-            extra_groups=[] if as_root else None,
-        )
+            words, cwd="/", stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+            **(who if os.geteuid() == 0 else {}),
+        )  # fmt: skip
 
 
 def _said(log: Path) -> str:

@@ -27,7 +27,6 @@ Serve: TypeAlias = "Callable[..., Server]"
 
 KEY = "sk-feedfeedfeedfeedfeedfeedfeedfeed"
 
-
 _KINDS = (
     ("plan", "write reading plans"),
     ("step", "carry out one step"),
@@ -199,14 +198,9 @@ def completion(
 ) -> dict[str, Any]:
     """A chat completion as endpoints send it; ``usage`` and more of the message as given."""
     said = {"role": "assistant", "content": content, **message}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "test",
-        "choices": [{"index": 0, "message": said, "finish_reason": finish}],
-        "usage": usage,
-    }
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "test"}
+    choice = {"index": 0, "message": said, "finish_reason": finish}
+    return {**head, "choices": [choice], "usage": usage}
 
 
 def response(completion: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +241,6 @@ def failing(
     status: int, message: str = "no", code: str = "", headers: Mapping[str, str] | None = None
 ) -> Handler:
     """An error as OpenAI sends it."""
-
     error = {"error": {"message": message, "type": "error", "code": code or None}}
     return answering(status, json.dumps(error), "application/json", **(headers or {}))
 

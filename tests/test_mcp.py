@@ -50,28 +50,40 @@ def told(*calls: tuple[str, dict[str, Any]], at_once: bool = False) -> list[Any]
     return replies
 
 
+LARGE: dict[tuple[str, str], Any] = {
+    **dict.fromkeys((("ask", "question"), ("plan", "question")), "w" * (LONGEST["question"] + 1)),
+    ("ask", "documents"): ["a.txt"] * 30_000,
+    ("ask", "options"): ["o" * (LONGEST["options"] + 1), "x"],
+    ("lint", "plan"): "(" * (LONGEST["plan"] + 1),
+    ("actions", "search"): "find " * 100_000,
+}
+"""Arguments that are too large, by tool and name."""
 MISTAKEN: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("ask", {"documents": 3}, f"documents takes {TAKES['documents']}."),
     ("ask", {"documents": [1]}, f"documents takes {TAKES['documents']}."),
     ("ask", {"documents": "a", "options": "b"}, f"options takes {TAKES['options']}."),
-    ("ask", {"document": "a"}, "'document' is no argument of ask, which takes documents,"),
+    ("ask", {"document": "a"}, "'document' is no argument of ask, which takes documents, …"),
     ("plan", {"question": None}, f"question takes {TAKES['question']}."),
     ("lint", {}, f"plan is missing: it takes {TAKES['plan']}."),
     ("actions", {"search": 4}, f"search takes {TAKES['search']}."),
-)
-"""Calls with an argument that is wrong, and what the line about it says."""
+    *((tool, {"documents": "a.txt", name: value} if tool == "ask" else {name: value},
+       f"{name} has more than {LONGEST[name]:,} characters: shorten it.")
+      for (tool, name), value in LARGE.items()),
+)  # fmt: skip
+"""Calls with an argument that is wrong, and the line about it, or its beginning."""
 
 
 @pytest.mark.timeout(60)
-def test_another_program_asks_plans_checks_and_looks_up():
+def test_another_program_asks_plans_checks_looks_up_and_is_told_what_is_wrong():
     Path("papers").mkdir()
     Path("papers/story.txt").write_text(STORY, encoding="utf-8")
     Path("papers/.env").write_text("KEY=feed-the-bear", encoding="utf-8")
     Path("secret.txt").write_text("feed-the-bear", encoding="utf-8")
     Path("papers/link.txt").symlink_to("../secret.txt")
+    os.mkfifo("papers/pipe.txt")
     why = "Why does Mara leave the lighthouse?"
     elsewhere = ("../secret.txt", "link.txt", ".env", str(Path("secret.txt").resolve()), "a\0b")
-    answer, whole, alone, planned, found, none, actions, missing, *wrong = told(
+    answer, whole, alone, planned, found, none, actions, missing, pipe, pipes, *wrong = told(
         ("ask", {"documents": ["story.txt"], "question": why}),
         ("ask", {"documents": ["."], "question": why}),
         ("ask", {"documents": "story.txt", "question": why}),
@@ -80,6 +92,8 @@ def test_another_program_asks_plans_checks_and_looks_up():
         ("lint", {"plan": GOOD}),
         ("actions", {"search": "conflict"}),
         ("ask", {}),
+        ("ask", {"documents": "pipe.txt", "question": why}),
+        ("ask", {"documents": ["pipe.txt"], "question": why}),
         *(("ask", {"documents": [one], "question": why}) for one in elsewhere),
         ("ask", {"documents": ["none.txt"], "question": why}),
         ("ask", {"documents": [], "question": why}),
@@ -108,46 +122,26 @@ def test_another_program_asks_plans_checks_and_looks_up():
         "Give 2 to 26 options, none of them empty.",
     ]
     for reply, (_, _, line) in zip(wrong[mistakes:], MISTAKEN, strict=True):
-        assert line in reply
+        assert reply == line or (line.endswith("…") and reply.startswith(line.rstrip(" …")))
         assert "\n" not in reply
     assert missing.splitlines() == [
         f"{one} is missing: it takes {TAKES[one]}." for one in ("documents", "question")
     ]
+    # A pipe is not waited for.
+    assert pipe == pipes == "pipe.txt is a pipe or a device: name a file."
     assert "feed-the-bear" not in str((answer, whole, wrong))
     assert answer["run"] in call("runs", "--store", "kept.db").out
 
 
 @pytest.mark.timeout(120)
-def test_a_large_argument_is_refused_and_a_large_plan_holds_nobody_up():
+def test_a_large_plan_holds_nobody_up():
     Path("papers").mkdir()
-    Path("papers/a.txt").write_text(STORY, encoding="utf-8")
-    size = LONGEST["question"] + 1
-    calls: dict[tuple[str, str], dict[str, Any]] = {
-        ("ask", "question"): {"documents": "a.txt", "question": "w" * size},
-        ("ask", "documents"): {"documents": ["a.txt"] * 30_000, "question": "Q?"},
-        ("ask", "options"): {"documents": "a.txt", "question": "Q?", "options": ["o" * size, "x"]},
-        ("plan", "question"): {"question": "w" * size},
-        ("lint", "plan"): {"plan": "(" * size},
-        ("actions", "search"): {"search": "find " * 100_000},
-    }
-    refused = told(*((tool, args) for (tool, _), args in calls.items()))
-    for (_, name), line in zip(calls, refused, strict=True):
-        assert line == f"{name} has more than {LONGEST[name]:,} characters: shorten it."
     plan = "".join(f'{at}. a{at} = FIND_ELEMENT(CTX, "x") : Find\n' for at in range(2000))
     # Of the same tool, as a search loads more than a check, and may be the slower one.
     small = 'a = FIND_PERSON(CTX, "x") : Find\n'
     first, last = told(("lint", {"plan": plan}), ("lint", {"plan": small}), at_once=True)
     assert first["result"] == []
     assert len(last["result"]) > 1000
-
-
-@pytest.mark.timeout(120)
-def test_a_pipe_below_the_folder_is_not_waited_for():
-    Path("papers").mkdir()
-    os.mkfifo("papers/pipe.txt")
-    asked = {"question": "Q?"}
-    named = told(*(("ask", asked | {"documents": name}) for name in ("pipe.txt", ["pipe.txt"])))
-    assert named == ["pipe.txt is a pipe or a device: name a file."] * 2
 
 
 def test_ctrl_c_ends_it():

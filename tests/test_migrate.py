@@ -75,18 +75,15 @@ def test_nothing_else_of_a_plan_changes(small: Library) -> None:
     assert done.text == plan.replace("FIND_MOTIVE( CTX", "FIND_REASON( CTX").replace(
         "FIND_BEST(CTX, a,\n   “ship”,)", 'FIND_OUT(CTX, "best {a} for ship")'
     )
-    assert [(one.step, one.old, one.new, one.mapped) for one in done.changes] == [
-        ("a", "FIND_MOTIVE", "FIND_REASON", False),
-        ("b", "FIND_BEST", "FIND_OUT", True),
-    ]
+    changes = [(one.step, one.old, one.new, one.mapped) for one in done.changes]
+    first, second = ("a", "FIND_MOTIVE", "FIND_REASON", False), ("b", "FIND_BEST", "FIND_OUT", True)
+    assert changes == [first, second]
     assert migrate(done.text, small) == type(done)(done.text, (), ())
 
 
 def test_what_a_plan_declares_wins(small: Library) -> None:
-    plan = (
-        "New actions:\n- FIND_BEST(CTX, X, Y) : Find the best X that Y ever saw in CTX\n\n"
-        '1. a = FIND_BEST(CTX, "ship", "Ro") : Find it\n'
-    )
+    plan = "New actions:\n- FIND_BEST(CTX, X, Y) : Find the best X that Y ever saw in CTX\n\n"
+    plan += '1. a = FIND_BEST(CTX, "ship", "Ro") : Find it\n'
     assert migrate(plan, small).text == plan
 
 

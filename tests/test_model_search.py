@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 from pearl.commaqa.decomposition import Hop, parse_hops, to_plan
-from pearl.commaqa.search import (
-    Candidate,
-    SearchBudget,
-    best_first,
-    greedy,
-    search,
-)
+from pearl.commaqa.search import Candidate, SearchBudget, best_first, greedy, search
 from pearl.commaqa.world import WorldQuestion, read_worlds
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_call, print_plan
@@ -84,12 +78,8 @@ def test_a_model_proposes_and_the_search_goes_on_where_agents_answer(model: Any)
     asked, server = model(scripted)
     finished, journal = run(asked)
     assert finished.text == "Cup\nMedal"
-    assert [step.action for step in finished.plan.steps] == [
-        "ASK_TEXT",
-        "ASK_TEXT",
-        "VALUES",
-        "FLAT",
-    ]
+    called = [step.action for step in finished.plan.steps]
+    assert called == ["ASK_TEXT", "ASK_TEXT", "VALUES", "FLAT"]
     first, second, third = (one.messages[-1]["content"] for one in server.asked)
     assert "What did those born in 1911 win?" in first
     assert "ASK_TEXT(Q) -> any" in first

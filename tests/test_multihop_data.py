@@ -50,7 +50,6 @@ CLAIM = {"id": 7, "label": "SUPPORTS", "claim": "Lund is a town.", "evidence": [
 PERSON = {"Question": "What is the capital of the birthplace of Bo?", "Answer": ["Oslo", "oslo by"],
           "category": "birthplace_capital", "Q1": "?", "A1": ["Norway"]}  # fmt: skip
 
-
 ROWS = {"hotpotqa": ROW, "2wiki": ROW, "musique": SONG, "fever": CLAIM, "celebrities": PERSON}
 
 

@@ -189,26 +189,20 @@ def test_every_wrong_quote_counts_once():
 
 
 def test_paragraphs_support_musiques_answers():
-    data = MultiHop(
-        PLACED, (SupportingFact("The Mill", 0), SupportingFact("Anna Berg", 1)), "paragraph"
-    )
+    facts = (SupportingFact("The Mill", 0), SupportingFact("Anna Berg", 1))
+    data = MultiHop(PLACED, facts, "paragraph")
     quotes = ["The Mill is a painting.", "It is by Anna Berg.", "Lund is a town."]
     assert facts_of(data, quotes) == {SupportingFact("The Mill", 0), SupportingFact("Lund", 2)}
-    found = support_measures(
-        Example("1", "?", DOCUMENT, gold="Lund", data=data), "Lund", quotes, []
-    )
+    asked = Example("1", "?", DOCUMENT, gold="Lund", data=data)
+    found = support_measures(asked, "Lund", quotes, [])
     assert (found["sp_em"], found["sp_f1"], found["joint_f1"]) == approx(0, 1 / 2, 1 / 2)
 
 
-def test_an_answer_with_all_its_facts():
-    told = ["It is by Anna Berg.", "She was born in Lund, in the north."]
-    assert support_measures(example(), "Lund", told, ()) == {
-        "sp_em": 1, "sp_f1": 1, "sp_precision": 1, "sp_recall": 1, "joint_em": 1, "joint_f1": 1,
-    }  # fmt: skip
-
-
-def test_an_answer_with_some_of_its_facts():
+def test_an_answer_with_all_or_some_of_its_facts():
     """Answer: precision 1/2, recall 1. Facts: one of three, one of two. Joint: 1/6 and 1/2."""
+    told = ["It is by Anna Berg.", "She was born in Lund, in the north."]
+    names = ("sp_em", "sp_f1", "sp_precision", "sp_recall", "joint_em", "joint_f1")
+    assert support_measures(example(), "Lund", told, ()) == dict.fromkeys(names, 1)
     told = ["It is by Anna Berg.", "Lund is a town.", "Nothing of the kind is said."]
     found = support_measures(example(), "town Lund", told, ())
     assert found == {

@@ -39,18 +39,20 @@ from pearl.prompts.calls import (
 from pearl.retrieval.converters import read_document
 from pearl.retrieval.terms import sentences
 from tests.conftest import ROOT
-from tests.shell import call, one_line
+from tests.shell import call, one_line, read_rows
 
 EXAMPLES = ROOT / "plans" / "examples"
-QUESTIONS = [
-    json.loads(line)
-    for file in sorted(EXAMPLES.glob("*.questions.jsonl"))
-    for line in file.read_text(encoding="utf-8").splitlines()
-]
+QUESTIONS = [row for file in sorted(EXAMPLES.glob("*.questions.jsonl")) for row in read_rows(file)]
 
 
 def ask(text: str, question: str = "Why did Ada leave?", **options) -> pearl.Answer:
     return pearl.ask_sync(Source("x.txt", text), question, model=Offline(), **options)
+
+
+def answered(row: dict) -> pearl.Answer:
+    """The answer to a question of the examples."""
+    document, options = EXAMPLES / row["document"], row["options"]
+    return pearl.ask_sync(document, row["question"], options=options, model=Offline())
 
 
 def plan(question: str, library: Library | None = None) -> str:
@@ -69,9 +71,7 @@ def steps(question: str) -> list[str]:
 @pytest.mark.parametrize("row", QUESTIONS, ids=lambda row: row["id"])
 def test_every_example_question_is_answered_with_the_documents_words(row: dict):
     document = (EXAMPLES / row["document"]).read_text(encoding="utf-8")
-    answer = pearl.ask_sync(
-        EXAMPLES / row["document"], row["question"], options=row["options"], model=Offline()
-    )
+    answer = answered(row)
     assert answer.evidence
     for quote in answer.evidence:
         assert quote.span
@@ -94,12 +94,7 @@ def test_the_examples_reference_evidence_is_in_the_document(row: dict):
 def answers() -> str:
     """All of the answers to a few questions."""
     rows = [row for row in QUESTIONS if row["document"] == QUESTIONS[0]["document"]][:4]
-    made = [
-        pearl.ask_sync(
-            EXAMPLES / row["document"], row["question"], options=row["options"], model=Offline()
-        )
-        for row in rows
-    ]
+    made = map(answered, rows)
     return "".join(f"{one.text}{one.evidence}{one.plan}{one.option}" for one in made)
 
 
@@ -127,28 +122,12 @@ def test_two_processes_give_one_answer():
 # --- plans ---
 
 ODD = (
-    "?",
-    "Why",
-    "Was?",
-    "Почему Мара ушла?",
-    "为什么?",
-    "X" * 3000,
-    '"',
-    "\\",
-    "{mara} left?",
-    "how {x} is \"y\" 'z'",
-    "CTX",
-    "each where return",
-    "between true and false?",
-    "between Mara and Mara?",
-    "What's the relation between topic and answer?",
-    "What is the relationship between the event and the event?",
-    "How does Ada feel about values?",
-    "Why? Why? Why?",
-    "- None",
-    "New actions:",
-    "1. a = SUMMARIZE(CTX) : all",
-)
+    "?", "Why", "Was?", "Почему Мара ушла?", "为什么?", "X" * 3000, '"', "\\", "{mara} left?",
+    "how {x} is \"y\" 'z'", "CTX", "each where return", "between true and false?",
+    "between Mara and Mara?", "What's the relation between topic and answer?",
+    "What is the relationship between the event and the event?", "How does Ada feel about values?",
+    "Why? Why? Why?", "- None", "New actions:", "1. a = SUMMARIZE(CTX) : all",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("libraries", [(), ("core",), ("quality",)])
@@ -164,10 +143,10 @@ def test_plans_check_clean(libraries: tuple[str, ...]):
 
 @pytest.mark.parametrize("file", ["mined_actions_81.txt", "mined_actions_407.txt"])
 def test_plans_with_mined_libraries_for_questions_nobody_tuned_for(shared: Path, file: str):
-    rows = (shared / "quality" / "questions_outside_challenge_set.jsonl").read_text("utf-8")
+    rows = read_rows(shared / "quality" / "questions_outside_challenge_set.jsonl")
     library = load_library(str(shared / "pearl_gpt4" / file))
-    for line in rows.splitlines()[::15]:
-        written = plan(json.loads(line)["question"], library)
+    for row in rows[::15]:
+        written = plan(row["question"], library)
         assert pearl.check(written, library) == [], written
 
 
@@ -181,10 +160,8 @@ def test_any_question_has_a_clean_plan(question: str):
 
 
 def test_a_library_no_action_of_which_can_be_asked_gives_no_plan():
-    library = load_library("core")
-    bare = Library(
-        ("bare",), {name: one for name, one in library.actions.items() if one.is_builtin}
-    )
+    actions = load_library("core").actions.items()
+    bare = Library(("bare",), {name: one for name, one in actions if one.is_builtin})
     assert plan("Why?", bare) == ""
 
 
@@ -284,10 +261,8 @@ def test_names_are_seen(text: str, found: list[str]):
     ("question", "calls"),
     [
         ("Why does Bo lie?", 'FIND_EVENT(CTX, "Bo lie"); FIND_REASON(CTX, event)'),
-        (
-            "What is the meaning of the red chair?",
-            'SUMMARIZE_TOPIC(CTX, "the red chair"); FIND_MEANING(CTX, topic)',
-        ),
+        ("What is the meaning of the red chair?",
+         'SUMMARIZE_TOPIC(CTX, "the red chair"); FIND_MEANING(CTX, topic)'),
         (
             "How does Bo feel about the sale in Ulm?",
             'FIND_CHARACTER(CTX, "Bo"); SUMMARIZE_TOPIC(CTX, "the sale in Ulm"); '
@@ -296,14 +271,12 @@ def test_names_are_seen(text: str, found: list[str]):
         ("What is the main idea of the text?", "FIND_MAIN_IDEA(CTX)"),
         ("Who is Bo?", 'FIND_CHARACTER(CTX, "Bo")'),
         ("What was in the box?", 'SUMMARIZE_TOPIC(CTX, "in the box")'),
-        (
-            "If Bo had stayed, what would have happened?",
-            'SUMMARIZE_TOPIC(CTX, "Bo had stayed"); PREDICT_HYPOTHETICAL(CTX, topic)',
-        ),
+        ("If Bo had stayed, what would have happened?",
+         'SUMMARIZE_TOPIC(CTX, "Bo had stayed"); PREDICT_HYPOTHETICAL(CTX, topic)'),
         ("Which of these is NOT true of Bo?", 'SUMMARIZE_TOPIC(CTX, "NOT true of Bo")'),
         ("How many boats are there?", 'SUMMARIZE_TOPIC(CTX, "boats there")'),
     ],
-)
+)  # fmt: skip
 def test_the_form_of_a_question_chooses_its_steps(question: str, calls: str):
     assert "; ".join(steps(question)) == calls
 
@@ -425,8 +398,7 @@ def test_a_long_document_is_read_to_its_end():
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["x" * 200_000, "word " * 40_000, '"' * 80_000, "Mr. " * 20_000, "A  b\n" * 40_000],
+    "text", ["x" * 200_000, "word " * 40_000, '"' * 80_000, "Mr. " * 20_000, "A  b\n" * 40_000]
 )
 def test_a_long_document_without_sentences_is_read_in_sane_time(text: str):
     assert ask(text).text
@@ -749,9 +721,8 @@ def test_a_long_document_is_read_beside_the_loop_which_hears_of_ctrl_c():
 )
 def test_an_option_is_chosen_by_its_own_words(question: str, answer: str, letter: str):
     options = ("her aunt was ill", "her father's lie in the log", "the gas conversion")
-    assert (
-        reading.choose(MapAnswer(question, answer, options, best=letter != "no option")) == letter
-    )
+    asked = MapAnswer(question, answer, options, best=letter != "no option")
+    assert reading.choose(asked) == letter
 
 
 LEASE = (

@@ -139,12 +139,8 @@ def test_values_stay_inside_their_delimiters(serve: Serve):
 
 
 def test_usage_is_added_up_with_cached_tokens(serve: Serve):
-    usage = {
-        "prompt_tokens": 70,
-        "completion_tokens": 5,
-        "total_tokens": 75,
-        "prompt_tokens_details": {"cached_tokens": 64},
-    }
+    usage: dict[str, Any] = {"prompt_tokens": 70, "completion_tokens": 5, "total_tokens": 75}
+    usage["prompt_tokens_details"] = {"cached_tokens": 64}
     serve([completion("x", usage=usage)])
     assert pearl.run_sync(PLAN, TOWN).usage == Usage(210, 15, 192)
 
@@ -284,12 +280,10 @@ def test_identity_is_all_that_decides_an_answer(serve: Serve, monkeypatch: pytes
     one = pearl.choose_model().identity
     assert pearl.choose_model("other").identity != one
     assert KEY not in one
-    for name, value in {
-        "PEARL_PROMPT_CACHE": "anthropic",
-        "PEARL_TIMEOUT": "5",
-        "OPENAI_ORG_ID": "org-1",
-        "OPENAI_API_KEY": "sk-another-key-of-mine",
-    }.items():
+    for name, value in (
+        ("PEARL_PROMPT_CACHE", "anthropic"), ("PEARL_TIMEOUT", "5"), ("OPENAI_ORG_ID", "org-1"),
+        ("OPENAI_API_KEY", "sk-another-key-of-mine"),
+    ):  # fmt: skip
         monkeypatch.setenv(name, value)
         assert pearl.choose_model().identity == one
     monkeypatch.setenv("PEARL_TEMPERATURE", "0")

@@ -43,6 +43,7 @@ from pearl.runtime.loop import RunError, run_strategy
 from pearl.runtime.trace import Trace, read_records, replay
 from pearl.strategies.pearl import GivenPlan
 from tests.conftest import ROOT, library_of
+from tests.shell import read_rows
 
 DOCUMENT = Source("town.txt", "Ro sold the boat. Mara saw it.\nNobody told the police.")
 SENTENCES = ("Ro sold the boat.", "Mara saw it.", "Nobody told the police.")
@@ -51,7 +52,6 @@ BY_PASS = pytest.mark.parametrize("one", PASSES, ids=lambda one: one.name)
 SAFE = tuple(one for one in PASSES if one.safety is Safety.SAFE)
 
 EVERY = (*PASSES, split_context((), 2))
-
 
 LIBRARY = load_library()
 
@@ -449,9 +449,8 @@ def test_a_long_chain_of_steps_is_hashed_in_linear_time():
 def test_questions_planned_twice_share_calls(recorded: tuple[list[Trace], Library]):
     records, known = recorded
     path = ROOT.parent / "shared" / "data" / "pearl_gpt4" / "train.ctx_eval_long.jsonl"
-    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     pairs: dict[str, list[Plan]] = {}
-    for row, record in zip(rows, records, strict=True):
+    for row, record in zip(read_rows(path), records, strict=True):
         pairs.setdefault(row["qid"], []).append(parse(record.source).plan)
     found = [shared_calls(plans, known) for plans in pairs.values() if len(plans) == 2]
     total, noted = sum(one.total for one in found), sum(one.saved_noted for one in found)

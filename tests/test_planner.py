@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,8 @@ class Planner(Scripted):
 
     @property
     def plans(self) -> list[Request]:
-        return [
-            one
-            for one in self.asked
-            if isinstance(one.call, WritePlan | ContinuePlan | CorrectPlan)
-        ]
+        planning = WritePlan | ContinuePlan | CorrectPlan
+        return [one for one in self.asked if isinstance(one.call, planning)]
 
     def says(self, call: Any) -> str | Reply | ModelError:
         if isinstance(call, ExecuteStep):
@@ -138,41 +136,35 @@ def test_after_seven_corrections_the_question_is_asked_directly(tmp_path: Path):
     tries = [entry for entry in found if entry.kind == "call" and "plan/" in entry.path]
     assert [entry.value for entry in tries] == wrong
     paths = [entry.path for entry in found]
-    assert [path for path in paths if path.endswith("/rejected")] == [
-        f"plan/{attempt}/rejected" for attempt in range(1, 9)
-    ]
+    rejected = [path for path in paths if path.endswith("/rejected")]
+    assert rejected == [f"plan/{attempt}/rejected" for attempt in range(1, 9)]
     assert "plan/fallback" in paths
 
 
-def test_a_model_that_makes_up_actions_again_and_again_is_asked_for_no_more(tmp_path: Path):
-    made_up = [f'1. a = FIND_NO_{name}(CTX, "x")' for name in "ABCDE"]
-    closer = f"{made_up[1]}\n2. b = CONCAT(a)"
-    model = Planner(made_up[0], closer, "No.", *made_up[2:], GOOD)
-    answer = ask(model, tmp_path / "s.db")
-    assert len(model.plans) == 6
-    assert answer.fallback
-    said = {entry.path: entry.value for entry in entries(tmp_path / "s.db")}
-    assert said["plan/6/stopped"] == "3 replies in a row call only actions that do not exist."
+MADE_UP = [f'1. a = FIND_NO_{name}(CTX, "x")' for name in "ABCDE"]
+CLOSER = f"{MADE_UP[1]}\n2. b = CONCAT(a)"
+CUT = [Reply(f'1. a = FIND_EVENT(CTX, "{at}") : Find', complete=False) for at in range(9)]
 
 
-def test_a_model_that_writes_no_step_is_not_corrected_for_ever(tmp_path: Path):
-    model = Planner("I cannot plan.", WRONG, "No.", "Sorry.", "I do not write plans.", GOOD)
-    answer = ask(model, tmp_path / "s.db")
-    assert len(model.plans) == 5
-    assert answer.fallback
-    said = {entry.path: entry.value for entry in entries(tmp_path / "s.db")}
-    assert said["plan/5/stopped"] == "3 replies in a row have no step."
-    assert "No plan: 3 replies in a row have no step." in answer.notice
-
-
-@pytest.mark.parametrize("prose", [
-    "1. Read the document {}.\n2. Find the pump.\n3. Say why.", "Step {}: FIND_EVENT the pump",
-    "1. x = find the pump {} : note",
+@pytest.mark.parametrize(("replies", "tries", "why"), [
+    ((MADE_UP[0], CLOSER, "No.", *MADE_UP[2:]), 6, "call only actions that do not exist."),
+    (("I cannot plan.", WRONG, "No.", "Sorry.", "I do not write plans."), 5, "have no step."),
+    (CUT, 3, "are cut at their token limit."),
+    # Numbered prose has no step either.
+    *(([prose.format(at) for at in range(8)], 3, "have no step.") for prose in (
+        "1. Read the document {}.\n2. Find the pump.\n3. Say why.", "Step {}: FIND_EVENT the pump",
+        "1. x = find the pump {} : note",
+    )),
 ])  # fmt: skip
-def test_numbered_prose_has_no_step(prose: str):
-    model = Planner(*(prose.format(at) for at in range(8)), GOOD)
-    assert "No plan: 3 replies in a row have no step." in ask(model).notice
-    assert len(model.plans) == 3
+def test_a_model_that_writes_no_plan_is_not_corrected_for_ever(
+    tmp_path: Path, replies: Sequence[str | Reply], tries: int, why: str
+):
+    model = Planner(*replies, GOOD)
+    answer = ask(model, tmp_path / "s.db")
+    assert (answer.fallback, len(model.plans)) == (True, tries)
+    said = {entry.path: entry.value for entry in entries(tmp_path / "s.db")}
+    assert said[f"plan/{tries}/stopped"] == f"3 replies in a row {why}"
+    assert f"No plan: 3 replies in a row {why}" in answer.notice
 
 
 def test_a_planner_that_comes_to_its_limit_before_it_says_anything_is_asked_again():
@@ -190,14 +182,6 @@ def test_a_planner_that_comes_to_its_limit_before_it_says_anything_is_asked_agai
     model = Planner(silent)
     assert "No plan: 3 replies in a row have no step." in ask(model).notice
     assert len(model.plans) == 3
-
-
-def test_a_planner_whose_every_reply_is_cut_is_not_corrected_for_ever():
-    cut = (Reply(f'1. a = FIND_EVENT(CTX, "{at}") : Find', complete=False) for at in range(9))
-    model = Planner(*cut)
-    answer = ask(model)
-    assert (answer.fallback, len(model.plans)) == (True, 3)
-    assert "No plan: 3 replies in a row are cut at their token limit." in answer.notice
 
 
 def test_a_planner_whose_answers_are_empty_has_no_plan():
@@ -298,9 +282,8 @@ def test_demonstrations_fit_the_library_and_the_budget():
     chosen = choose_demonstrations(sources, load_library())
     assert len(chosen) == len(sources) == 5
     assert choose_demonstrations(sources, load_library("core")) == ()
-    assert choose_demonstrations(sources, load_library(), seed=load_demonstrations("", "seed")) == (
-        chosen
-    )
+    seed = load_demonstrations("", "seed")
+    assert choose_demonstrations(sources, load_library(), seed=seed) == chosen
     # The question of one document is often that of the next.
     again = [Source(f"other/{source.name}", source.text) for source in sources]
     assert choose_demonstrations([*sources, *again], load_library()) == chosen
@@ -383,11 +366,8 @@ def test_the_likeliest_actions_share_words_with_the_question_or_were_often_used(
 
 
 def test_provenance_and_demonstrations_say_how_often_an_action_was_used():
-    library = library_of(
-        "FIND_A(CTX, X) : Find X in CTX.\nFIND_B(CTX, X) : Find X in CTX.\n  provenance: q1, q2\n"
-        "FIND_C(CTX, X) : Find X in CTX.\n",
-        builtins(),
-    )
+    one, two, three = (f"FIND_{name}(CTX, X) : Find X in CTX.\n" for name in "ABC")
+    library = library_of(f"{one}{two}  provenance: q1, q2\n{three}", builtins())
     write = WritePlan("zzz", library)
     assert narrowed(write, 0) == write
     assert narrowed(write, 1).listed == {"FIND_B", *builtins()}

@@ -67,15 +67,13 @@ def test_a_name_is_looked_up_and_never_guessed(name: str, known: bool):
         assert load_prices().get(free) == FREE
 
 
-def test_ones_own_table_is_read_as_every_file_is():
-    Path("own.toml").write_text('\ufeff[models."m"]\ninput = 1\noutput = 2.5\n', encoding="utf-8")
-    assert load_prices(Path("own.toml")).get("m") == Price(1, 2.5)
+def test_ones_own_table_is_read_as_every_file_is_and_goes_over_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+):
     with pytest.raises(InputError, match="/dev/zero has more than 256 MB: name a file"):
         load_prices(Path("/dev/zero"))
-
-
-def test_ones_own_table_goes_over_the_other(monkeypatch: pytest.MonkeyPatch):
-    Path("own.toml").write_text('[models."m"]\ninput = 1\noutput = 2.5\nwindow = 8_000\n')
+    table = '\ufeff[models."m"]\ninput = 1\noutput = 2.5\nwindow = 8_000\n'
+    Path("own.toml").write_text(table, encoding="utf-8")
     assert load_prices(Path("own.toml")).get("m") == Price(1, 2.5, None, 8000)
     assert load_prices(Path("own.toml")).get("gpt-4o") == load_prices().get("gpt-4o")
     assert load_prices().get("m") is None
@@ -158,9 +156,8 @@ def test_the_window_of_a_table_that_is_named_counts(monkeypatch: pytest.MonkeyPa
     Path("own.toml").write_text('[models."m"]\ninput = 1\noutput = 2\nwindow = 4000\n')
     Path("d.txt").write_text("Ann sold the boat. " * 3000)
     plan = '1. a = FIND_EVENT(CTX, "the boat") : find'
-    Path("q.jsonl").write_text(
-        json.dumps({"id": "a", "question": "Who?", "document": "d.txt", "plan": plan})
-    )
+    row = {"id": "a", "question": "Who?", "document": "d.txt", "plan": plan}
+    Path("q.jsonl").write_text(json.dumps(row))
     estimate = ("estimate", "q.jsonl", "--model", "m", "--json")
     named = call(*estimate, "--prices", "own.toml").json
     assert named["calls"] > 2

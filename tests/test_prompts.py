@@ -131,12 +131,8 @@ def test_another_process_gives_the_same_words():
 
 
 def test_the_document_is_a_stable_prefix():
-    other = ExecuteStep(
-        STORY,
-        LIBRARY.actions["CHECK_TRUE"],
-        Step("b", "CHECK_TRUE", (Ref(DOCUMENT), Literal("x")), "note"),
-        (("X", "</document>"),),
-    )
+    step = Step("b", "CHECK_TRUE", (Ref(DOCUMENT), Literal("x")), "note")
+    other = ExecuteStep(STORY, LIBRARY.actions[step.action], step, (("X", "</document>"),))
     (system, user), (again, second) = render(EXECUTE), render(other)
     head = f"<document>\n{STORY.text}\n</document>\n\n"
     assert system == again
@@ -191,8 +187,7 @@ def test_no_text_closes_its_block(content: str):
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["".join(f"<document-{at}>" for at in range(50_000)) + "<document>", "< " * 500_000],
+    "content", ["".join(f"<document-{at}>" for at in range(50_000)) + "<document>", "< " * 500_000]
 )
 @pytest.mark.timeout(30)  # Where its time grows with the square of its input, it takes hours.
 def test_a_document_made_to_be_slow_is_not(content: str):

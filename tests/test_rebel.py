@@ -45,7 +45,7 @@ from pearl.tools.toolbox import (
     document_tools,
 )
 from tests.scripted_models import Box, Mind, run, tool
-from tests.server import flooding, stalling
+from tests.server import answering
 from tests.services import Services
 from tests.shell import write_rows
 
@@ -98,8 +98,8 @@ def calls(finished: Finished) -> list[str]:
 # --- the algorithm ---
 
 
-def test_a_question_is_split_and_facts_pass_on():
-    model, box = mind(), tools()
+def test_a_question_is_split_by_what_tools_there_are_and_facts_pass_on():
+    model, box = mind(), tools("search", "sums")
     finished, journal, strategy = ask(model, box)
     assert finished.text == "Cincinnati"
     assert calls(finished) == [
@@ -115,20 +115,25 @@ def test_a_question_is_split_and_facts_pass_on():
     assert decided(journal, "step/sub_2/memory") == [{"answerable": False, "facts": 1}]
     assert decided(journal, "step/sub_1/tool/1") == [{"tool": "search"}]
     assert (strategy.spent.tool_calls, strategy.spent.deepest) == (2, 1)
+    offered = "search: Does search.\nsums: Does sums."
+    assert [one["tools"] for one in model.given("rebel_split")] == [offered] * 3
     # The second reply names a town; who it is that was born there is in the facts.
-    assert [one.get("facts") for one in model.given("rebel_read")] == [
-        None,
-        [f"{WHO}: Steven Spielberg"],
-    ]
+    read = model.given("rebel_read")
+    assert [one.get("facts") for one in read] == [None, [f"{WHO}: Steven Spielberg"]]
+    assert [one["whole_question"] for one in read] == [WHOLE, WHOLE]
 
 
 def test_a_question_that_is_not_split_goes_to_a_tool():
-    finished, _, _ = ask(mind(), tools(), WHO)
+    model = mind()
+    finished, journal, _ = ask(model, tools(search=ToolReply("Steven Spielberg", 20_000)), WHO)
     assert finished.text == "Steven Spielberg"
     assert calls(finished) == [
         f'reply_1 = CALL_TOOL("search", [["query", "{WHO}"]])',
         f'answer = READ_REPLY("{WHO}", reply_1, [])',
     ]
+    # What was cut of the reply is in the journal.
+    assert decided(journal, "step/reply_1/cut") == [{"characters": 20_000}]
+    assert "whole_question" not in model.given("rebel_read")[0]
 
 
 def test_what_is_known_goes_before_tools():
@@ -359,10 +364,8 @@ def test_a_sub_question_without_an_answer_is_left_out():
 
 def test_what_was_not_found_is_told_from_there_on():
     """As that nothing was found; once it is answered all the same, as its answer."""
-    model, nothing = (
-        mind(reads=lambda asked, _: None if asked == WHO else "Ohio"),
-        f"{WHO}: {NOTHING}",
-    )
+    model = mind(reads=lambda asked, _: None if asked == WHO else "Ohio")
+    nothing = f"{WHO}: {NOTHING}"
     finished, _, _ = ask(model, tools())
     assert calls(finished) == [
         f'sub_2 = SOLVE("{WHERE}", ["{nothing}"])',
@@ -383,14 +386,6 @@ def test_an_answer_that_several_questions_have_stands_in_the_facts_once():
     finished, _, _ = ask(model, tools())
     assert model.given("rebel_answer")[-1]["facts"] == [f"{WHO} {WHERE}: Cincinnati"]
     assert calls(finished)[-1].endswith(f'["{WHO} {WHERE}: {{sub_2}}"])')
-
-
-def test_a_reply_is_read_for_the_whole_question_too():
-    model = mind()
-    ask(model, tools())
-    assert [one["whole_question"] for one in model.given("rebel_read")] == [WHOLE, WHOLE]
-    ask(model := mind(), tools(), WHO)
-    assert "whole_question" not in model.given("rebel_read")[0]
 
 
 def test_a_model_that_never_fits_a_form_is_gone_on_without():
@@ -418,11 +413,6 @@ def test_a_model_that_writes_no_object_is_asked_three_times():
     for replies, limits in ((["{}", "{}", "no"], {}), (["no"] * 3, {"calls": 4})):
         model = mind(first={"rebel_split": replies})
         assert ask(model, tools(search="Cincinnati"), WHOLE, **limits)[0].text
-
-
-def test_a_cut_reply_says_so_in_the_journal():
-    _, journal, _ = ask(mind(), tools(search=ToolReply("Spielberg", 20_000)), WHO)
-    assert decided(journal, "step/reply_1/cut") == [{"characters": 20_000}]
 
 
 def test_every_value_that_a_tool_takes_stands_in_the_plan():
@@ -627,7 +617,6 @@ def test_a_question_has_no_more_parts_than_its_width():
 
 def test_a_model_that_cannot_be_reached_ends_the_run():
     """An answer from what is left would be another one the next time."""
-
     model = mind(first={"rebel_memory": [ModelError("connection", "It cannot be reached.")]})
     assert "cannot be reached" in fails(model, tools())
 
@@ -711,10 +700,6 @@ async def weather(request: web.Request) -> web.StreamResponse:
     return web.json_response({"place": place, "sky": {"Ulm": "rain", "Bonn": "sun"}[place]})
 
 
-async def elsewhere(_: web.Request) -> web.StreamResponse:
-    return web.Response(status=302, headers={"Location": "http://127.0.0.2:9/weather"})
-
-
 TOWNS = {
     "Ulm": "Ulm lies on the Danube. Its minster has the highest steeple of all churches.",
     "Bonn": "Bonn lies on the Rhine. Beethoven was born there.",
@@ -728,19 +713,15 @@ endpoint = "{url}/{name}"
 about = "words"
 [{name}.limits]
 private = true
-seconds = {seconds}
 """
 SKY, TOWN = "What is the sky like today in Beethoven's town of birth?", "Where was Beethoven born?"
 
 
-def served(
-    model: Mind, question: str, takes: Mapping[str, str], seconds: float = 10, **routes: Any
-) -> Finished:
+def served(model: Mind, question: str, takes: Mapping[str, str], **routes: Any) -> Finished:
     """A run whose tools are services, each of which takes a parameter."""
     with Services(routes) as services:
         text = "".join(
-            DECLARED.format(name=name, takes=one, url=services.url, seconds=seconds)
-            for name, one in takes.items()
+            DECLARED.format(name=name, takes=one, url=services.url) for name, one in takes.items()
         )
         Path("tools.toml").write_text(text, encoding="utf-8")
         toolbox = load_tools("tools.toml")
@@ -778,20 +759,11 @@ def test_right_answers_from_a_search_over_a_corpus_and_a_weather_service(tmp_pat
     assert model.given("rebel_input")[-1]["facts"] == [f"{TOWN}: Bonn"]
 
 
-@pytest.mark.parametrize(
-    ("name", "handler", "seconds", "words"),
-    [
-        ("moves", elsewhere, 60, "sent on to another host"),
-        ("floods", flooding(20), 60, "longer than"),
-        ("hangs", stalling(begun=b"{"), 0.1, "No answer within 0.1 seconds"),
-    ],
-)
-def test_services_that_misbehave_are_told_in_one_line(
-    name: str, handler: Any, seconds: float, words: str
-):
-    model = Mind(tools={TOWN: [name]})
-    with pytest.raises(RunError, match=words) as caught:
-        served(model, TOWN, {name: "query"}, seconds, **{name: handler})
+def test_a_service_that_misbehaves_is_told_in_one_line():
+    model = Mind(tools={TOWN: ["moves"]})
+    moves = answering(302, Location="http://127.0.0.2:9/weather")
+    with pytest.raises(RunError, match="sent on to another host") as caught:
+        served(model, TOWN, {"moves": "query"}, moves=moves)
     assert len(str(caught.value).splitlines()) == 1
     assert "rebel_read" not in model.schemas()
 
@@ -858,11 +830,3 @@ def test_a_part_that_repeats_its_question_is_not_split_again_and_the_others_stay
     ]  # fmt: skip
     assert decided(journal, "split")[0]["dropped"] == []
     assert decided(journal, "step/sub_2/split") == [{"sub_questions": [], "ended": "again"}]
-
-
-def test_splitting_sees_what_tools_there_are():
-    model = mind()
-    ask(model, tools("search", "sums"))
-    assert {one["tools"] for one in model.given("rebel_split")} == {
-        "search: Does search.\nsums: Does sums."
-    }

@@ -12,7 +12,7 @@ from pearl.lang.source import Source
 from pearl.models.offline import Offline
 from pearl.models.recorded import Recorded, load_recording
 from tests.runs import entries
-from tests.shell import call
+from tests.shell import call, write_rows
 
 TOWN = Source("town.txt", "Ada lives in Ulm. Bo lives in Kiel.\n\nNobody lives in Rest.\n")
 STORE = "s.db"
@@ -21,11 +21,6 @@ a = FIND_CHARACTER(CTX, "Ada") : who
 b = FIND_ALL(CTX, "people") : list them
 c = FIND_LOCATION(CTX, each b) : where
 """
-
-
-def write(path: Path, *entries: object) -> str:
-    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
-    return str(path)
 
 
 def test_a_run_s_replies_answer_the_same_question_again(examples: Path):
@@ -49,12 +44,9 @@ def test_a_run_s_replies_answer_the_same_question_again(examples: Path):
 
 
 def test_a_missing_answer_is_an_error_that_names_the_call(tmp_path: Path):
-    path = write(
-        tmp_path / "r.jsonl",
-        {"path": "step/a", "text": "Ada is here."},
-        {"path": "step/b", "text": '["Ada", "Bo"]'},
-        {"path": "step/c[0]", "text": "Ulm"},
-    )
+    replies = {"step/a": "Ada is here.", "step/b": '["Ada", "Bo"]', "step/c[0]": "Ulm"}
+    rows = ({"path": path, "text": text} for path, text in replies.items())
+    path = write_rows(tmp_path / "r.jsonl", *rows)
     with pytest.raises(pearl.RunError, match=r"has no answer for the call step/c\[1\]"):
         pearl.run_sync(PLAN, TOWN, model=load_recording(path))
     with pytest.raises(pearl.ModelError, match="has no answer for the call plan/1") as caught:
@@ -77,15 +69,14 @@ def test_an_answer_may_be_empty_or_hold_any_line_separator(tmp_path: Path):
     line = json.dumps({"path": "step/a", "text": "one\u2028two\x85three"}, ensure_ascii=False)
     path.write_text(f"{line}\n\n", encoding="utf-8")
     plan = "a = SUMMARIZE(CTX) : all"
-    assert pearl.run_sync(plan, TOWN, model=load_recording(str(path))).text == (
-        "one\u2028two\x85three"
-    )
-    write(path, {"path": "step/a", "text": ""})
+    said = pearl.run_sync(plan, TOWN, model=load_recording(str(path))).text
+    assert said == "one\u2028two\x85three"
+    write_rows(path, {"path": "step/a", "text": ""})
     assert pearl.run_sync(plan, TOWN, model=load_recording(str(path))).text == ""
 
 
 def test_rows_without_a_text_are_no_answers(tmp_path: Path):
-    path = write(
+    path = write_rows(
         tmp_path / "r.jsonl",
         {"path": "step/a", "value": "no"},
         {"path": "step/a", "key": "k", "text": "yes"},

@@ -27,15 +27,9 @@ RIGHT, WRONG = "B", "A"
 
 def write_questions(folder: Path, *ids: str, **more: Any) -> None:
     (folder / "story.txt").write_text(STORY, encoding="utf-8")
+    usual = {"document": "story.txt", "options": OPTIONS, "gold": RIGHT, **more}
     rows = [
-        {
-            "id": id,
-            "question": f"Why does Mara leave, for the {at}. time?",
-            "document": "story.txt",
-            "options": OPTIONS,
-            "gold": RIGHT,
-            **more,
-        }
+        {"id": id, "question": f"Why does Mara leave, for the {at}. time?", **usual}
         for at, id in enumerate(ids or ("q0",))
     ]
     write_rows(folder / "q.jsonl", *rows)
@@ -98,7 +92,7 @@ def test_a_first_plan_that_leads_to_the_right_answer_is_kept(tmp_path: Path):
     assert plans_in(tmp_path / "demos" / "unrefined") == plans_in(tmp_path / "demos")
 
 
-def test_a_plan_that_leads_to_a_wrong_answer_is_refined(tmp_path: Path):
+def test_a_plan_that_leads_to_a_wrong_answer_is_refined_by_who_sees_no_right_one(tmp_path: Path):
     done, server = refined(tmp_path, scripted(FIRST, SECOND, right="FIND_REASON"))
     assert server.kinds == ["plan", "step", "map", "refine", "step", "map"]
     asked = server.asked[3]
@@ -109,10 +103,12 @@ def test_a_plan_that_leads_to_a_wrong_answer_is_refined(tmp_path: Path):
     assert "FIND_REASON" in plans_in(tmp_path / "demos")["q0.plan"]
     assert "FIND_EVENT" in plans_in(tmp_path / "demos" / "unrefined")["q0.plan"]
     assert len(load_demonstrations(str(tmp_path / "demos"))) == 1
-
-
-def test_the_refining_model_sees_neither_the_gold_answer_nor_the_options(tmp_path: Path):
-    _, server = refined(tmp_path, scripted(FIRST, SECOND, right="FIND_REASON"))
+    # The question's trace is that of its last try.
+    trace = asked_of(tmp_path, "", "trace", f"{done.json['run']}/q0")
+    assert trace.code == 0
+    assert "FIND_REASON" in trace.out
+    assert "FIND_EVENT" not in trace.out
+    # Whoever plans and refines sees neither the options nor the document.
     for asked in server.asked:
         if asked.kind in ("plan", "refine", "correct"):
             assert not any(option in asked.text for option in OPTIONS)
@@ -121,9 +117,8 @@ def test_the_refining_model_sees_neither_the_gold_answer_nor_the_options(tmp_pat
 
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 def test_the_limit_of_rounds(tmp_path: Path, rounds: int):
-    done, server = refined(
-        tmp_path, scripted(FIRST, SECOND, THIRD, FIRST, SECOND), "--rounds", str(rounds)
-    )
+    plans = scripted(FIRST, SECOND, THIRD, FIRST, SECOND)
+    done, server = refined(tmp_path, plans, "--rounds", str(rounds))
     assert done.code == 0
     assert server.kinds.count("plan") == 1
     assert server.kinds.count("refine") == rounds
@@ -148,6 +143,7 @@ def test_a_plan_that_somebody_edited_stays(tmp_path: Path):
     for name in ("q1", "q2"):
         write_questions(tmp_path, name)
         told = call("refine", "q.jsonl", "-o", "demos", "--model", "offline").out
+        assert "guessed    1 picked by words alone" in told
         assert ("1 plan in demos, 0 of them refined; 1 more were" in told) is (name == "q2")
     made, edited = plans_in(tmp_path / "demos"), "# Mine.\n1. a = SUMMARIZE(CTX) : All\n"
     (tmp_path / "demos" / "q2.plan").write_text(edited, encoding="utf-8")
@@ -161,22 +157,14 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
     done = call("refine", "q.jsonl", "-o", "mine", "--model", "offline")
-    assert (done.code, "mine has other things in it, as thesis.txt: name another" in done.err) == (
-        2,
-        True,
-    )
+    assert done.code == 2
+    assert "mine has other things in it, as thesis.txt: name another" in done.err
     with pytest.raises(InputError, match="mine has other things in it"):
         pearl.Pearl(model="offline").refine_sync("q.jsonl", "mine")
     with pytest.raises(InputError, match="is what is read"):
         pearl.Pearl(model="offline").refine_sync("q.jsonl", "mine", documents="mine")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
     assert not (tmp_path / ".pearl").exists()
-
-
-def test_an_answer_picked_by_words_alone_is_told_as_such(tmp_path: Path):
-    write_questions(tmp_path, "q1")
-    done = call("refine", "q.jsonl", "-o", "demos", "--model", "offline")
-    assert "guessed    1 picked by words alone" in done.err + done.out
 
 
 def test_plans_go_through_the_checker(tmp_path: Path):
@@ -258,16 +246,6 @@ def test_ids_become_file_names_of_their_own(tmp_path: Path):
     names = sorted(plans_in(tmp_path / "demos"))
     assert len(done.json["plans"]) == len(names) == 5
     assert {"etc_x.plan", "a_b.plan", "plan.plan"} < set(names)
-
-
-def test_the_trace_of_a_question_is_that_of_its_last_try(tmp_path: Path):
-    done, _ = refined(tmp_path, scripted(FIRST, SECOND, right="FIND_REASON"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        trace = call("trace", f"{done.json['run']}/q0")
-    assert trace.code == 0
-    assert "FIND_REASON" in trace.out
-    assert "FIND_EVENT" not in trace.out
 
 
 def test_a_killed_run_goes_on_without_repeating_a_call(tmp_path: Path):

@@ -42,9 +42,8 @@ def test_every_form_takes_every_finding(form: str):
 
 def test_a_library_s_author_is_told_of_a_library():
     text = "FIND_A(CTX, X, X) : Find X.\nFIND_B(CTX : Find it.\n"
-    one = SourceFindings(
-        Source("a.actions", text), check_library(Source("a.actions", text)), TextKind.LIBRARY
-    )
+    source = Source("a.actions", text)
+    one = SourceFindings(source, check_library(source), TextKind.LIBRARY)
     told = rendered("prompt", one, one, report("a = NOPE(CTX)\n"))
     assert told.startswith(prompt.LIBRARY_HEADING + "\n[PRL505] `FIND_A(CTX, X, X) : Find X.`: ")
     assert (told.count(prompt.LIBRARY_HEADING), told.count(prompt.HEADING)) == (1, 1)
@@ -63,9 +62,8 @@ def test_a_rule_that_speaks_twice_adds_its_example():
     told = prompt.render(given, core, {"PRL202", "PRL101"})
     assert 'An example of PRL202. Wrong:\n  1. tie = FIND_RELATION(CTX, "Ross", mother)' in told
     assert "PRL101" not in told
-    text = (
-        "REST(CTX) : x\n  traits: unlisted\nADD(X, Y, Z) : x\nTIE(CTX, X, Y) : How X and Y stand\n"
-    )
+    text = "REST(CTX) : x\n  traits: unlisted\nADD(X, Y, Z) : x\n"
+    text += "TIE(CTX, X, Y) : How X and Y stand\n"
     own, none = library_of(text), library_of(text.partition("TIE")[0])
     told = prompt.render(given, own, {"PRL202"})
     assert 'Wrong:\n  1. tie = TIE(CTX, "Ross", mother)' in told

@@ -59,14 +59,9 @@ def test_rows_that_are_none(text: str):
 def test_rows_that_cannot_be_read_are_named_and_the_others_run(as_json: tuple[str, ...]):
     good = json.dumps(ROW)
     rows = [
-        *["{}"] * 12,
-        good,
-        "{}",
-        good,
-        '{"plan": "a", "step_outputs": 3}',
-        "no json",
+        *["{}"] * 12, good, "{}", good, '{"plan": "a", "step_outputs": 3}', "no json",
         '{"plan": "é"}',
-    ]
+    ]  # fmt: skip
     Path("q.jsonl").write_text("\n".join(rows), encoding="latin-1")
     done = call("replay", "q.jsonl", *as_json)
     assert done.code == 1

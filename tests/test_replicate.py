@@ -18,9 +18,8 @@ from tests.shell import call, one_line, read_rows
 
 
 def row(method: str, qid: str, answer: str | None, gold: str | None, split: str = "dev") -> str:
-    return json.dumps(
-        {"split": split, "method": method, "qid": qid, "answer": answer, "gold": gold}
-    )
+    given = {"split": split, "method": method, "qid": qid, "answer": answer, "gold": gold}
+    return json.dumps(given)
 
 
 def outcomes(*rows: str) -> str:
@@ -59,10 +58,8 @@ class TestReading:
             ("planned", "dev", "2", "C", 1.0),
         ]  # fmt: skip
         # The published count takes two gaps for alike.
-        assert [(one.id, one.score) for one in evaluation.strays] == [
-            ("so the story goes", 0.0),
-            ("- None", 1.0),
-        ]
+        strays = [(one.id, one.score) for one in evaluation.strays]
+        assert strays == [("so the story goes", 0.0), ("- None", 1.0)]
 
     @pytest.mark.parametrize(
         ("rows", "told"),
@@ -70,17 +67,13 @@ class TestReading:
             # A gold option that one row lacks is taken from another.
             ([("direct", "1", "A", "A"), ("planned", "1", "A", None)], [("A", 1), ("A", 1)]),
             # There may be more options than four.
-            (
-                [("direct", "1", "E", "F"), ("direct", "2", "F", "F"), ("direct", "3", "G", "A")],
-                [("E", 0), ("F", 1), (None, 0)],
-            ),
+            ([("direct", "1", "E", "F"), ("direct", "2", "F", "F"), ("direct", "3", "G", "A")],
+             [("E", 0), ("F", 1), (None, 0)]),
             # Answers may be words.
-            (
-                [("direct", "1", "Paris", "Paris"), ("direct", "2", "", "Rome")],
-                [("Paris", 1), (None, 0)],
-            ),
+            ([("direct", "1", "Paris", "Paris"), ("direct", "2", "", "Rome")],
+             [("Paris", 1), (None, 0)]),
         ],
-    )
+    )  # fmt: skip
     def test_answers_and_scores(self, rows: list[Any], told: list[Any]):
         evaluation = read_outcomes(outcomes(*(row(*parts) for parts in rows)))
         assert [(one.answer, one.score) for one in evaluation.results] == told
@@ -194,10 +187,8 @@ class TestPublished:
                 assert found["answered"] == len(named)
                 assert found["of_answered"] == pytest.approx(right / len(named))
                 assert found["of_asked"] == pytest.approx(right / asked)
-        told = {
-            name: (one["right"], one["rows"])
-            for name, one in table(data, "Accuracy in total").items()
-        }
+        whole = table(data, "Accuracy in total")
+        told = {name: (one["right"], one["rows"]) for name, one in whole.items()}
         assert told == {
             "baseline_gqa_out": (688, 1000),
             "pearl_out": (716, 992),
@@ -205,7 +196,7 @@ class TestPublished:
             "baseline_mcq_out": (787, 1000),
         }
         # 5 of the 723 are fragments with neither an answer nor a gold option.
-        assert table(data, "Accuracy in total")["pearl_out_1"]["right_questions"] == 718
+        assert whole["pearl_out_1"]["right_questions"] == 718
 
     def test_p_values_are_those_of_the_binomial_sum(self, data: Any, rows: list[dict[str, Any]]):
         right = {
@@ -217,11 +208,9 @@ class TestPublished:
         filled = table(data, "Compared with zero-shot, over all 1,000")
         for method in ("pearl_out", "pearl_out_1"):
             for shown, missing in ((both, None), (filled, False)):
+                both_methods = ("baseline_gqa_out", method)
                 pairs = Counter(
-                    (
-                        right.get(("baseline_gqa_out", *key), missing),
-                        right.get((method, *key), missing),
-                    )
+                    tuple(right.get((one, *key), missing) for one in both_methods)
                     for key in questions
                 )
                 first, second = pairs[True, False], pairs[False, True]

@@ -47,10 +47,11 @@ def result(method: str, at: int, answer: str | None = "A", **more: Any) -> Resul
     return Result(method, str(at), "long", float(answer == "A"), "A", answer, **more)
 
 
-def evaluation(*results: Result, asked: int = 10, **more: Any) -> Evaluation:
+def evaluation(*results: Result, asked: int | dict[str, int] = 10, **more: Any) -> Evaluation:
     methods = tuple(dict.fromkeys(one.method for one in results))
-    given = {"title": "Trial", "about": (("model", "stub"),), "asked": {"long": asked}, **more}
-    return Evaluation(methods=methods, results=results, **given)
+    asked = asked if isinstance(asked, dict) else {"long": asked}
+    given = {"title": "Trial", "about": (("model", "stub"),), **more}
+    return Evaluation(methods=methods, results=results, asked=asked, **given)
 
 
 def everything() -> Evaluation:
@@ -75,24 +76,15 @@ def everything() -> Evaluation:
                     cost=2000 * (number + 1),
                 )
             )
-    return Evaluation(
-        f"Trial {HOSTILE}",
-        (("model", HOSTILE),),
-        ("zero-shot", "mcq", "pearl", "pearl@1", "pearl@20"),
-        {"long": 12, "short": 12},
-        tuple(results),
-        (HOSTILE,),
-    )
+    title, about, asked = f"Trial {HOSTILE}", (("model", HOSTILE),), {"long": 12, "short": 12}
+    return evaluation(*results, title=title, about=about, asked=asked, notes=(HOSTILE,))
 
 
 def titled(report: Report, start: str) -> Any:
     """The block whose title starts so."""
-    found = [
-        block
-        for block in report.blocks
-        if not isinstance(block, Text) and block.title.startswith(start)
-    ]
-    assert len(found) == 1, (start, [getattr(block, "title", "") for block in report.blocks])
+    blocks = [block for block in report.blocks if not isinstance(block, Text)]
+    found = [block for block in blocks if block.title.startswith(start)]
+    assert len(found) == 1, (start, titles(report))
     return found[0]
 
 
@@ -115,7 +107,6 @@ some = st.builds(
     usage=st.builds(Usage, *[st.integers(0, 10**6)] * 3), cost=st.none() | st.integers(0, 10**9),
 )  # fmt: skip
 
-
 HEAD = '{"evaluation": {"title": "x", "about": [], "asked": {}, "notes": [], "methods": %s}}'
 
 
@@ -125,12 +116,8 @@ class TestFile:
         assert from_row(json.loads(json.dumps(asdict(one)))) == one
 
     def test_an_evaluation_comes_back_from_its_file(self):
-        given_ = everything()
-        given_ = replace(
-            given_,
-            strays=(result("mcq", 1, words="a\nb\u2028c\ud800"),),
-            called={"mcq": "multiple choice"},
-        )
+        strays = (result("mcq", 1, words="a\nb\u2028c\ud800"),)
+        given_ = replace(everything(), strays=strays, called={"mcq": "multiple choice"})
         with Path("eval.jsonl").open("w", encoding="utf-8", newline="") as file:
             file.writelines(write_lines(given_))
         assert read_evaluation("eval.jsonl") == given_
@@ -186,10 +173,9 @@ class TestSummary:
         assert found["of_asked_low"] < 0.4 < found["of_asked_high"]
         odd = by_method(titled(report, "What the rows are"))["direct"]
         assert (odd["failed"], odd["unnamed"], odd["missing"]) == (1, 0, 4)
-
-    def test_nothing_answered_is_no_share(self):
-        table = titled(summarise(evaluation(result("direct", 1, None))), "Accuracy in total")
-        assert table.rows[0][5:8] == ("0", "–", "–")
+        # Of nothing answered there is no share.
+        none = summarise(evaluation(result("direct", 1, None)))
+        assert titled(none, "Accuracy in total").rows[0][5:8] == ("0", "–", "–")
 
     def test_methods_are_compared_with_the_first(self):
         rows = [result("direct", at, "A" if at < 3 else "B") for at in range(10)]
@@ -229,10 +215,8 @@ class TestSummary:
         report = summarise(evaluation(*rows, asked=8))
         chart = [block for block in report.blocks if isinstance(block, Chart)][-1]
         assert chart.title == "Accuracy by context"
-        assert [(one.name, one.points[0].y) for one in chart.series] == [
-            ("direct", 100.0),
-            ("pearl", 25.0),
-        ]
+        shown = [(one.name, one.points[0].y) for one in chart.series]
+        assert shown == [("direct", 100.0), ("pearl", 25.0)]
 
     def test_orders_of_options(self):
         rows = [
@@ -293,10 +277,8 @@ class TestSummary:
         table = titled(report, "Plans")
         assert table.rows[1] == ("decomp", "0", "–", "–", "100.0 %", "0", "0")
         assert plan_statistics([])["steps"] is None
-        assert [one.title for one in titled(report, "Most used actions, with").columns] == [
-            "rank",
-            "pearl",
-        ]
+        most = titled(report, "Most used actions, with")
+        assert [one.title for one in most.columns] == ["rank", "pearl"]
         alone = titles(summarise(evaluation(none)))
         assert "Plans" in alone
         assert not any(title.startswith("Most used") for title in alone)
@@ -662,14 +644,19 @@ class TestLatex:
 @pytest.mark.usefixtures("_file")
 class TestCommand:
     @pytest.mark.parametrize(
-        ("name", "begins"),
-        [("r.md", "# Trial"), ("r.tex", "% Needs"), ("r.html", "<!DOCTYPE"), ("r.txt", "Trial")],
-    )
-    def test_a_files_ending_says_its_form(self, name: str, begins: str):
+        ("name", "begins", "format"),
+        [
+            ("r.md", "# Trial", ""), ("r.tex", "% Needs", ""), ("r.html", "<!DOCTYPE", ""),
+            ("r.txt", "Trial", ""), ("r.md", "% Needs", "latex"),
+        ],
+    )  # fmt: skip
+    def test_a_files_ending_says_its_form_unless_one_is_asked_for(
+        self, name: str, begins: str, format: str
+    ):
         if name.endswith("html"):
             pytest.importorskip("matplotlib")
-        result = call("report", "eval.jsonl", "-o", name)
-        assert (result.code, result.out, result.err) == (0, "", "")
+        asked = ("--format", format) if format else ()
+        assert call("report", "eval.jsonl", "-o", name, *asked) == (0, "", "")
         assert Path(name).read_text("utf-8").startswith(begins)
 
     def test_a_page_whose_charts_cannot_be_drawn_says_so(self, monkeypatch: pytest.MonkeyPatch):
@@ -684,10 +671,6 @@ class TestCommand:
         result = process("report", "eval.jsonl", "-o", "r.html", MPLBACKEND="zz")
         assert one_line(result, 2).startswith("matplotlib cannot be loaded: unset MPLBACKEND")
         assert not Path("r.html").exists()
-
-    def test_the_form_that_is_asked_for_comes_first(self):
-        assert call("report", "eval.jsonl", "--format", "latex", "-o", "r.md").code == 0
-        assert Path("r.md").read_text("utf-8").startswith("% Needs")
 
     def test_json_has_numbers(self):
         data = call("report", "eval.jsonl", "--json").json
@@ -764,13 +747,10 @@ class TestErrors:
         assert "Where 6 wrong answers went wrong" in whole
         assert "Accuracy in total" in whole
 
-    def test_a_file_nobody_filled_in(self):
-        call("report", "eval.jsonl", "--errors", "3", "-o", "e.jsonl")
-        assert "no row has a category yet" in one_line(call("report", "--labelled", "e.jsonl"), 2)
-
-    def test_what_a_person_filled_in_is_not_written_over(self):
+    def test_a_file_is_drawn_anew_only_as_long_as_nobody_filled_it_in(self):
         draw = ("report", "eval.jsonl", "--errors", "3", "-o", "e.jsonl")
         assert call(*draw).code == call(*draw).code == 0
+        assert "no row has a category yet" in one_line(call("report", "--labelled", "e.jsonl"), 2)
         file = Path("e.jsonl")
         file.write_text(file.read_text("utf-8").replace('"category": ""', '"category": "gold"', 1))
         assert "e.jsonl is filled in already" in one_line(call(*draw), 2)

@@ -24,7 +24,7 @@ from pearl.retrieval.index import build_index, check_index, open_index
 from pearl.retrieval.retriever import DocumentRetriever, Passage, Retriever, in_order
 from pearl.retrieval.terms import terms
 from tests.forks import Fork
-from tests.shell import call, command, on_terminal, one_line
+from tests.shell import call, command, on_terminal, one_line, write_rows
 
 PLACES = (
     ("a1", "Orkney", "The islands lie north of Scotland. Fishing boats leave before dawn."),
@@ -37,9 +37,8 @@ PLACES = (
 
 
 def write(path: str | Path, rows: Iterable[tuple[str, str, str]]) -> str:
-    lines = [json.dumps({"id": one, "title": title, "text": text}) for one, title, text in rows]
-    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return str(path)
+    told = ({"id": one, "title": title, "text": text} for one, title, text in rows)
+    return write_rows(path, *told)
 
 
 def of_corpus(rows: Iterable[tuple[str, str, str]], folder: Path = Path()) -> Retriever:
@@ -241,22 +240,14 @@ def test_a_corpus_is_given_back_to_the_letter():
     build_index(path, "odd.index")
     found = {one.id: one.text for one in open_index("odd.index").search("orkney", 9)}
     assert found == {one: text for one, _, text in rows}
-    assert [(row.line, row.id) for row in Corpus(path).rows()] == [
-        (at, f"r{at - 1}") for at in range(1, 5)
-    ]
+    places = [(row.line, row.id) for row in Corpus(path).rows()]
+    assert places == [(at, f"r{at - 1}") for at in range(1, 5)]
 
 
 def test_numbers_may_be_ids_and_titles_may_be_missing():
     Path("n.jsonl").write_text('{"id": 7, "text": "Orkney"}\n{"id": 8, "title": null, "text": "x"}')
     assert build_index("n.jsonl", "n.index").passages == 2
     assert open_index("n.index").search("orkney", 1)[0].id == "7"
-
-
-def test_an_index_of_the_same_corpus_is_left_alone(corpus: str):
-    assert build_index(corpus, "places.index").fresh
-    before = Path("places.index/index.json").read_bytes()
-    assert not build_index(corpus, "places.index").fresh
-    assert Path("places.index/index.json").read_bytes() == before
 
 
 def test_a_new_index_takes_the_place_of_the_old_one_under_its_readers(corpus: str):
@@ -414,12 +405,14 @@ def test_without_the_engine_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     assert not Path("places.index").exists()
 
 
-def test_the_command_builds_checks_and_searches(corpus: str):
+def test_the_command_builds_once_checks_and_searches(corpus: str):
     built = call("index", corpus, "-o", "places.index", "--json").json
     assert (built["passages"], built["fresh"]) == (6, True)
     assert built["corpus"]["bytes"] == Path(corpus).stat().st_size
+    before = Path("places.index/index.json").read_bytes()
     again = call("index", corpus, "-o", "places.index")
     assert again.out.endswith("it is there already.\n")
+    assert Path("places.index/index.json").read_bytes() == before
     assert "every byte is as it was written" in call("index", "places.index").out
     found = call("index", "places.index", "--search", 'title:"Orkney" OR *', "-k", "1", "--json")
     assert [one["id"] for one in found.json] == ["a1"]

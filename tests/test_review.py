@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
+import importlib.util
 import json
 import re
+import socket
 import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import combinations
 from pathlib import Path
 from string import ascii_uppercase
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -22,16 +25,7 @@ from pearl.lang.library import load_library
 from pearl.lang.text import text_digest
 from pearl.review.agreement import agreement, labels_of, review_report
 from pearl.review.pages import check_plan
-from pearl.review.people import (
-    Person,
-    admit,
-    by_token,
-    deal,
-    enter,
-    leave,
-    read_wanted,
-    who_is,
-)
+from pearl.review.people import Person, admit, by_token, deal, enter, leave, read_wanted, who_is
 from pearl.review.queue import (
     LONGEST,
     Folders,
@@ -342,19 +336,16 @@ class TestQueue:
             (folder / f"{name}.plan").write_bytes(b"\xff\xfea")
         _, queue = queued(local, "plans")
         assert [one.name for one in queue.items] == ["plans/plan0.plan"]
-        reasons = [
-            f"plans/{name}.plan is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8."
-            for name in ("odd", "old")
-        ]
+        said = "is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8."
+        reasons = [f"plans/{name}.plan {said}" for name in ("odd", "old")]
         assert list(queue.left_out) == reasons
         (tmp_path / "bare").mkdir()
         _, queue = queued(local, "plans", "bare")
         told = "bare holds no plan: name plans, a folder of them, or a run."
         assert (len(queue.items), queue.left_out) == (1, (*reasons, told))
         (tmp_path / "story.md").write_text("# The winch\n\nMara sold it.\n", encoding="utf-8")
-        assert queued(local, "plans", "story.md")[1].left_out[-1] == told.replace(
-            "bare", "story.md"
-        )
+        left_out = queued(local, "plans", "story.md")[1].left_out
+        assert left_out[-1] == told.replace("bare", "story.md")
         (folder / "plan0.plan").unlink()
         with pytest.raises(InputError, match=r"odd\.plan is UTF-16.* plans/old\.plan is UTF-16"):
             queued(local, "plans")
@@ -365,14 +356,8 @@ class TestQueue:
         assert "".join(options_of(item(about=about))) == ascii_uppercase
 
     def test_a_row_that_holds_no_plan_hides_no_other(self, local: Engine, tmp_path: Path):
-        long = "# " + "x" * LONGEST
-        rows = [
-            {"plan": GOOD},
-            {"question": "Why?"},
-            {"plan": ""},
-            {"plan": long},
-            {"plan": GOOD.replace("who", "whom")},
-        ]
+        long, other = {"plan": "# " + "x" * LONGEST}, {"plan": GOOD.replace("who", "whom")}
+        rows = ({"plan": GOOD}, {"question": "Why?"}, {"plan": ""}, long, other)
         lines = [*map(json.dumps, rows)]
         (tmp_path / "r.jsonl").write_text("\n".join([lines[0], "{bad", *lines[1:]]))
         _, queue = queued(local, "r.jsonl")
@@ -600,14 +585,10 @@ class TestRuns:
             assert [read_run(one, local, folders).note for one in items] == notes
 
     def test_a_long_document_is_shown_around_its_quotes(self):
-        whole = [
-            DocumentPiece("a" * 300_000),
-            DocumentPiece("QUOTE", (1,), "final"),
-            DocumentPiece("b" * 100_000),
-        ]
-        found = list(shorten_pieces(whole))
-        assert found == [
-            (0, DocumentPiece("")), (298_500, DocumentPiece("a" * 1500)), (0, whole[1]),
+        quote = DocumentPiece("QUOTE", (1,), "final")
+        whole = [DocumentPiece("a" * 300_000), quote, DocumentPiece("b" * 100_000)]
+        assert list(shorten_pieces(whole)) == [
+            (0, DocumentPiece("")), (298_500, DocumentPiece("a" * 1500)), (0, quote),
             (0, DocumentPiece("b" * 1500)), (98_500, DocumentPiece("")),
         ]  # fmt: skip
         assert list(shorten_pieces([DocumentPiece("c" * 300_000)])) == [
@@ -665,32 +646,34 @@ class TestCommands:
         data = call("review", "agreement", "--json", "--store", "s.db").json
         assert "krippendorff" in json.dumps(data)
 
-    @pytest.mark.parametrize(
-        "change",
-        ["categories = 'not json'", "categories = '3'", """categories = '["x", []]'""",
-         "categories = CAST(printf('%.*c', 99999, '[') AS TEXT)", "categories = X'ff'",
-         "correct = 'maybe'", "confidence = 6", "confidence = 'x'", "words = X'ff'", "given = 'x'"],
-    )  # fmt: skip
-    def test_a_row_that_is_no_verdict_is_told_and_the_others_stay(
-        self, tmp_path: Path, change: str
-    ):
+    def test_a_row_that_is_no_verdict_is_told_and_the_others_stay(self, tmp_path: Path):
         folder, store = plans(tmp_path / "plans", 2), str(tmp_path / "s.db")
-        with reviewing(folder, place=store) as found:
+        columns = "categories, correct, confidence, words, given"
+        changes = (
+            "categories = 'not json'", "categories = '3'", """categories = '["x", []]'""",
+            "categories = CAST(printf('%.*c', 99999, '[') AS TEXT)", "categories = X'ff'",
+            "correct = 'maybe'", "confidence = 6", "confidence = 'x'", "words = X'ff'",
+            "given = 'x'",
+        )  # fmt: skip
+        with reviewing(folder, place=store) as found, closing(sqlite3.connect(store)) as changed:
             browsers = [found.browser(number) for number in (0, 1)]
             for browser in browsers:
                 assert [browser.judge(id).status for id in found.ids] == [303, 303]
-            with contextlib.closing(sqlite3.connect(store)) as changed:
-                changed.execute(f"UPDATE review_verdicts SET {change} WHERE id = 1")
-                changed.commit()
-            for browser in browsers:
-                for path in ("/", "/agreement", f"/plan/{found.ids[0]}"):
-                    assert browser.get(path).status == 200
             line = (f"pearl: Row 1 of review_verdicts is no verdict, and is left out: annotator 1 "
                     f"on plan {found.ids[0]}.")  # fmt: skip
-            done = call("review", "export", "--json", "--store", store)
-            assert (len(done.json), done.err.splitlines()[0]) == (3, line)
-            done = call("review", "agreement", "--store", store)
-            assert (done.code, done.err.splitlines()) == (0, [line])
+            was = changed.execute(f"SELECT {columns} FROM review_verdicts WHERE id = 1").fetchone()
+            mend = f"UPDATE review_verdicts SET ({columns}) = (?, ?, ?, ?, ?) WHERE id = 1"
+            for change in changes:
+                changed.execute(mend, was)
+                changed.execute(f"UPDATE review_verdicts SET {change} WHERE id = 1")
+                changed.commit()
+                for browser in browsers:
+                    for path in ("/", "/agreement", f"/plan/{found.ids[0]}"):
+                        assert browser.get(path).status == 200, change
+                done = call("review", "export", "--json", "--store", store)
+                assert (len(done.json), done.err.splitlines()[0]) == (3, line), change
+                done = call("review", "agreement", "--store", store)
+                assert (done.code, done.err.splitlines()) == (0, [line]), change
             # Whoever gave it may judge the plan anew.
             assert browsers[0].judge(found.ids[0], "no").status == 303
             assert len(call("review", "export", "--json", "--store", store).json) == 4
@@ -728,8 +711,6 @@ class TestCommands:
         assert says in one_line(call("review", "a.plan", "--port", "0", *words), 2)
 
     def test_a_port_that_is_taken(self):
-        import socket
-
         Path("a.plan").write_text(GOOD, encoding="utf-8")
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -739,12 +720,11 @@ class TestCommands:
 
     @pytest.mark.parametrize("name", ["starlette", "uvicorn", "nltk"])
     def test_an_extra_that_is_missing(self, name: str, monkeypatch: pytest.MonkeyPatch):
-        import importlib.util
+        def without(one: str, *more: Any) -> Any:
+            return None if one == name else real(one, *more)
 
         real = importlib.util.find_spec
-        monkeypatch.setattr(
-            importlib.util, "find_spec", lambda one, *a: None if one == name else real(one, *a)
-        )
+        monkeypatch.setattr(importlib.util, "find_spec", without)
         Path("a.plan").write_text(GOOD, encoding="utf-8")
         line = one_line(call("review", "a.plan", "--port", "0"), 2)
         assert line == f"pearl review needs {name}: {install_command('review')}."

@@ -105,10 +105,9 @@ class TestWhoIsLetIn:
 
     def test_the_cookie_is_for_this_host_and_no_script(self, shared: Review):
         browser = shared.browser()
-        for answer in (
-            browser.get(f"/enter?token={shared.admitted[0].token}"),
-            browser.post("/enter", {"token": shared.admitted[0].token}),
-        ):
+        token = shared.admitted[0].token
+        answers = browser.get(f"/enter?token={token}"), browser.post("/enter", {"token": token})
+        for answer in answers:
             (cookie,) = answer.cookies
             said = {part.strip().lower() for part in cookie.split(";")[1:]}
             assert {"httponly", "samesite=strict", "path=/"} <= said
@@ -267,9 +266,8 @@ class TestPages:
     def test_what_others_wrote_is_escaped(self, tmp_path: Path):
         folder = tmp_path / "plans"
         folder.mkdir()
-        text = (
-            f'question: {EVIL}\n\n1. a = FIND_REASON(CTX, "{EVIL.replace(chr(34), "")}") : {EVIL}\n'
-        )
+        flat = EVIL.replace('"', "")
+        text = f'question: {EVIL}\n\n1. a = FIND_REASON(CTX, "{flat}") : {EVIL}\n'
         (folder / "x.plan").write_text(f"{text}2. </textarea><script>pwned</script>\n")
         with reviewing(folder, annotators=("Anna", "</b><script>x")) as found:
             browser, other = found.browser(0), found.browser(1)
@@ -277,10 +275,8 @@ class TestPages:
             assert other.judge(plan, words=EVIL).status == 303
             assert browser.judge(plan, words=EVIL).status == 303
             checked = browser.post(f"/plan/{plan}/check", {"text": f"{text}{EVIL}"})
-            pages = [
-                browser.get(path)
-                for path in ("/", f"/plan/{plan}", f"/plan/{plan}/run", "/agreement")
-            ]
+            paths = ("/", f"/plan/{plan}", f"/plan/{plan}/run", "/agreement")
+            pages = [browser.get(path) for path in paths]
             for answer in (*pages, checked):
                 assert answer.status == 200
                 assert "<img src=x" not in answer.text
@@ -335,10 +331,8 @@ class TestPages:
             assert "A. She &lt;was&gt; ill" in page
             assert "rows.jsonl:1 · 0</p>" in page
             assert "<code>FIND_REASON(CTX, X)</code></dt><dd>" in page
-            assert (
-                "Right answer</dt><dd>B. It closed<" in anna.get(f"/plan/{found.ids[0]}/run").text
-            )
             runs = [anna.get(f"/plan/{found.ids[at]}/run").text for at in (0, 4)]
+            assert "Right answer</dt><dd>B. It closed<" in runs[0]
             assert ["no evidence" in run for run in runs] == [False, True]
             assert 'name="option"' not in anna.get(f"/plan/{found.ids[4]}").text
             refused(anna.judge(found.ids[0], option="C"), 422, "no such option")
@@ -505,11 +499,8 @@ class TestSafe:
 
             def work(number: int) -> None:
                 browser = found.browser(number)
-                acknowledged.extend(
-                    (plan, number + 1)
-                    for plan in found.ids
-                    if browser.judge(plan, words=f"{number}").status == 303
-                )
+                kept = [one for one in found.ids if browser.judge(one, words="x").status == 303]
+                acknowledged.extend((plan, number + 1) for plan in kept)
 
             at_once(work, 6)
             kept = [(one.plan, one.person) for one in read_verdicts(found.session.engine)]

@@ -16,6 +16,7 @@ from pearl.lint.rules import RULES
 from pearl.lint.rules.base import Rule
 from pearl.strategies.preparation import prepare_plan
 from tests.conftest import library_of
+from tests.growth import assert_linear
 from tests.shell import call
 
 SECTIONS = ("What it does", "Why", "Example", "Use instead", "Fix")
@@ -27,7 +28,6 @@ UNSAFE_FIX = frozenset(
     "PRL402 PRL407 PRL408".split()
 )
 BY_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-
 
 LIBRARY = load_library()
 
@@ -94,26 +94,17 @@ NONE_OF_LIST = 'an action that you declare under "New actions:" with "-> list".'
     ("call", "lists", "help"),
     [
         ("B(CTX, each a)", False, f"Write a without each, or make it a step of {NONE_OF_LIST}"),
-        (
-            "B(CTX, each a)",
-            True,
-            "Write a without each, or make it a step of an action that returns list.",
-        ),
-        (
-            "B(CTX, each values a)",
-            False,
-            "Write a without each values, or make it a step with each.",
-        ),
+        ("B(CTX, each a)", True,
+         "Write a without each, or make it a step of an action that returns list."),
+        ("B(CTX, each values a)", False,
+         "Write a without each values, or make it a step with each."),
         ("B(each CTX, a)", False, "Write CTX without each; several documents are listed by "),
         ("COUNT(a)", False, f"Give COUNT a step of {NONE_OF_LIST}"),
         ("KEYS(a)", False, "Give KEYS a step with each."),
-        (
-            "N(CTX, where l)",
-            False,
-            f"Filter in a step of its own, by {NONE_OF_LIST.replace('list', 'bool')}",
-        ),
+        ("N(CTX, where l)", False,
+         f"Filter in a step of its own, by {NONE_OF_LIST.replace('list', 'bool')}"),
     ],
-)
+)  # fmt: skip
 def test_an_action_of_a_type_is_advised_where_there_is_one(call: str, lists: bool, help: str):
     own = "B(CTX, X) : b X\nN(CTX, X) -> number : n X\n" + "L(CTX, X) -> list : l X\n" * lists
     library = library_of(own, builtins())
@@ -254,54 +245,38 @@ def test_a_rule_that_is_off_speaks_when_selected() -> None:
     ("text", "fixed"),
     [
         # A parenthesis is put where the call ends, and a second step gets its own line.
-        (
-            '1. a = FIND_CHARACTER(CTX, "Ross" : Identify him (the cook)\n',
-            '1. a = FIND_CHARACTER(CTX, "Ross") : Identify him (the cook)\n',
-        ),
-        (
-            '1. a = FIND_CHARACTER(CTX, "Ross") : x 2. b = FIND_OPINION(CTX, a, "y") : z',
-            '1. a = FIND_CHARACTER(CTX, "Ross") : x\n2. b = FIND_OPINION(CTX, a, "y") : z',
-        ),
+        ('1. a = FIND_CHARACTER(CTX, "Ross" : Identify him (the cook)\n',
+         '1. a = FIND_CHARACTER(CTX, "Ross") : Identify him (the cook)\n'),
+        ('1. a = FIND_CHARACTER(CTX, "Ross") : x 2. b = FIND_OPINION(CTX, a, "y") : z',
+         '1. a = FIND_CHARACTER(CTX, "Ross") : x\n2. b = FIND_OPINION(CTX, a, "y") : z'),
         # What is set aside keeps its words, on lines of their own; marks alone go.
-        (
-            "Now: look\n```\n1. a = FIND_CHARACTER(CTX)\n---\nThe end.\n",
-            "# Now: look\n\n1. a = FIND_CHARACTER(CTX)\n\n# The end.\n",
-        ),
-        (
-            "<think>First.\nThen.</think>1. a = FIND_CHARACTER(CTX)\n",
-            "# First.\n# Then.\n1. a = FIND_CHARACTER(CTX)\n",
-        ),
+        ("Now: look\n```\n1. a = FIND_CHARACTER(CTX)\n---\nThe end.\n",
+         "# Now: look\n\n1. a = FIND_CHARACTER(CTX)\n\n# The end.\n"),
+        ("<think>First.\nThen.</think>1. a = FIND_CHARACTER(CTX)\n",
+         "# First.\n# Then.\n1. a = FIND_CHARACTER(CTX)\n"),
         ("<think>\n</think>1. a = FIND_CHARACTER(CTX)\n", "1. a = FIND_CHARACTER(CTX)\n"),
         # A line that ends before its parenthesis gets one, unless an argument is missing, too.
-        (
-            '1. a = FIND_CHARACTER(CTX, "Ross"  \nreturn a\n',
-            '1. a = FIND_CHARACTER(CTX, "Ross")  \nreturn a\n',
-        ),
+        ('1. a = FIND_CHARACTER(CTX, "Ross"  \nreturn a\n',
+         '1. a = FIND_CHARACTER(CTX, "Ross")  \nreturn a\n'),
         ("1. a = FIND_CHARACTER(CTX,\nreturn a\n", ""),
         ("1. a = FIND_CHARACTER(CTX, each\nreturn a\n", ""),
         ("1. a = FIND_CHARACTER(CTX, each  values : Find him\nreturn a\n", ""),
-        (
-            '1. each = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each\nreturn b\n',
-            '1. each = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each)\nreturn b\n',
-        ),
+        ('1. each = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each\nreturn b\n',
+         '1. each = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each)\nreturn b\n'),
         # Behind a space, a colon begins the note: it names no step.
         ('1. him = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each : him\nreturn b\n', ""),
-        (
-            '1. him = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each: him)\nreturn b\n',
-            '1. him = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each him)\nreturn b\n',
-        ),
+        ('1. him = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each: him)\nreturn b\n',
+         '1. him = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each him)\nreturn b\n'),
         # A mode before a text is put where the text names a step, and one only.
-        (
-            '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each "why, {a}")\n',
-            '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, "why, {each a}")\n',
-        ),
+        ('1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, each "why, {a}")\n',
+         '1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, "why, {each a}")\n'),
         ('1. a = FIND_ALL(CTX, "x")\n2. b = FIND_REASON(CTX, where "{a} of {CTX}")\n', ""),
         # What may be wrong is not taken.
         ("1. a = FIND_CHARACTER(CTX, Brown) : x\n", ""),
         # A part of a step is no call.
         ('1. a = FIND_ALL(CTX, "x")\n2. b = a[0]\n', ""),
     ],
-)
+)  # fmt: skip
 def test_a_safe_fix(text: str, fixed: str) -> None:
     """Where nothing stands for what is fixed, the text stays as it is."""
     assert fix(Source("x", text), LIBRARY).text == (fixed or text)
@@ -355,9 +330,8 @@ def test_a_line_is_mended_whatever_it_is_then_found_to_have() -> None:
     ["a = FIND_REASON(CTX) b) : Find why\n", 'a = FIND_EVENT(FIND_EVENT(CTX, "it") : Find it\n'],
 )
 def test_no_fix_is_promised_where_a_bracket_says_that_more_is_wrong(text: str) -> None:
-    assert [one.fix for one in check(parse(text), LIBRARY) if one.code in ("PRL104", "PRL112")] == [
-        None
-    ]
+    found = [one for one in check(parse(text), LIBRARY) if one.code in ("PRL104", "PRL112")]
+    assert [one.fix for one in found] == [None]
     assert fix(Source("x", text), LIBRARY, unsafe=True).text == text
 
 
@@ -544,15 +518,12 @@ LOOK = '1. a = FIND_EVENT({}, "x") : y\n2. b = FIND_REASON({}, a) : z\n'
         (LOOK.replace("a)", "CTX.title)"), ("CTX", "CTX"), None),
         (f"{{}}{LOOK}", ("", "each document", "each documents"), (LISTING, *["each docs"] * 2)),
         (f"all = DOCUMENTS(CTX)\n{LOOK}", ("each document", "CTX"), ("each all", "CTX")),
-        (
-            f'docs = FIND_ALL(CTX, "x")\n{{}}{LOOK}',
-            ("", "each document", "CTX"),
-            (LISTING.replace("docs", "docs_2"), "each docs_2", "CTX"),
-        ),
+        (f'docs = FIND_ALL(CTX, "x")\n{{}}{LOOK}', ("", "each document", "CTX"),
+         (LISTING.replace("docs", "docs_2"), "each docs_2", "CTX")),
         # Another step would change what a number refers to.
         (f"{LOOK}3. c = CONCAT(#1, #2) : y\n", ("each document", "CTX"), None),
     ],
-)
+)  # fmt: skip
 def test_how_a_plan_names_one_or_each_of_several_documents(
     plan: str, args: tuple[str, ...], fixed: tuple[str, ...] | None
 ):
@@ -594,10 +565,8 @@ def test_words_that_together_are_a_name_become_that_name(line: str, fixed: tuple
 def test_no_name_is_said_of_a_part_that_there_is_not():
     text = TWO_WORDS.format("3. b = CONCAT(the.rest, why) : z")
     [found] = check(parse(text), LIBRARY)
-    assert (found.message, found.help) == (
-        "the.rest is no reference.",
-        "Write the name of the step that is meant.",
-    )
+    assert found.message == "the.rest is no reference."
+    assert found.help == "Write the name of the step that is meant."
     # Braces around other words, or that are escaped, are a text's own.
     for words in ("{the rest}", "\\{the end}", "{evidence the_end}", "{a the_end}"):
         line = f'3. b = FIND_REASON(CTX, "of {words} and {{why}}") : z'
@@ -781,15 +750,10 @@ def test_what_abbreviates_a_step_or_is_abbreviated_by_it_is_never_quoted(name: s
 
 
 def test_a_step_s_own_number_is_what_a_reference_by_number_means():
-    text = (
-        '1. a = FIND_EVENT(CTX, "x") : y\nc = FIND_EVENT(CTX, "r") : y\n'
-        '2. d = FIND_EVENT(CTX, "o") : y\n3. e = CONCAT(#2, #1) : z\n'
-    )
+    text = '1. a = FIND_EVENT(CTX, "x") : y\nc = FIND_EVENT(CTX, "r") : y\n'
+    text += '2. d = FIND_EVENT(CTX, "o") : y\n3. e = CONCAT(#2, #1) : z\n'
     assert "CONCAT(d, a)" in print_plan(parse(text).plan)
-    split = (
-        '1. a = FIND_EVENT(CTX, "x") : y ; c = FIND_EVENT(CTX, "r") : y\n'
-        '2. d = FIND_EVENT(CTX, "o") : y\n3. e = CONCAT(#2, #1) : z\n'
-    )
+    split = text.replace("\nc", " ; c")
     assert "CONCAT(d, a)" in print_plan(parse(fix(Source("p", split), LIBRARY)).plan)
 
 
@@ -808,10 +772,8 @@ def test_a_call_of_no_action_in_a_line_that_cannot_be_read_is_told():
 
 
 def test_a_number_means_the_step_that_a_reader_counts():
-    text = (
-        '1. b = FIND_EVENT(CTX, FIND_EVENT(CTX, "q"))\n2. c = FIND_EVENT(CTX, "r") : y\n'
-        "3. d = FIND_EVENT(CTX, 2) : z\n"
-    )
+    text = '1. b = FIND_EVENT(CTX, FIND_EVENT(CTX, "q"))\n2. c = FIND_EVENT(CTX, "r") : y\n'
+    text += "3. d = FIND_EVENT(CTX, 2) : z\n"
     [found] = [item for item in check(parse(text), LIBRARY) if item.code == "PRL408"]
     assert found.fix
     assert found.fix.edits[0].text == "c"
@@ -849,15 +811,12 @@ def test_the_document_goes_to_no_parameter_that_cannot_hold_it(call: str):
 
 
 def test_the_document_has_its_place_in_some_builtins_and_concat_passes_over_it():
-    text = (
-        '1. p = PARTS(CTX, 2) : cut\n2. d = DOCUMENTS(CTX) : all\n3. a = CONCAT("a", CTX, p, d) : b'
-    )
-    assert check(parse(text), load_library()) == []
+    text = "1. p = PARTS(CTX, 2) : cut\n2. d = DOCUMENTS(CTX) : all\n"
+    assert check(parse(f'{text}3. a = CONCAT("a", CTX, p, d) : b'), LIBRARY) == []
 
 
 @pytest.mark.parametrize(
-    ("returns", "right", "wrong"),
-    [("number", "3", '"many"'), ("bool", '"yes"', '"maybe"')],
+    ("returns", "right", "wrong"), [("number", "3", '"many"'), ("bool", '"yes"', '"maybe"')]
 )
 def test_an_example_s_answer_is_of_the_action_s_type(returns: str, right: str, wrong: str):
     for answer, found in ((right, set()), (wrong, {"PRL505"})):
@@ -867,10 +826,10 @@ def test_an_example_s_answer_is_of_the_action_s_type(returns: str, right: str, w
         assert not errors_of(findings)
 
 
-@pytest.mark.parametrize("args", ["{}", "[{}]", '"x", {}'])
-@pytest.mark.timeout(30)  # Where its time grows with the square of its input, it takes minutes.
-def test_a_step_that_is_given_the_document_again_and_again_is_checked(args: str):
-    action = "FIND_CHARACTER" if args.startswith('"') else "CONCAT"
-    given = args.format(", ".join(["CTX"] * 100_000))
-    found = check(parse(f"1. a = {action}({given}) : Find it\n"), load_library())
-    assert sum(finding.fix is not None for finding in found if finding.code == "PRL212") <= 1
+@pytest.mark.parametrize("step", ["CONCAT({})", "CONCAT([{}])", 'FIND_CHARACTER("x", {})'])
+def test_a_step_that_is_given_the_document_again_and_again_is_checked_in_linear_time(step: str):
+    def checked(text: str) -> None:
+        fixes = [one.fix for one in check(parse(text), LIBRARY) if one.code == "PRL212"]
+        assert sum(fix is not None for fix in fixes) <= 1
+
+    assert_linear(checked, lambda size: f"a = {step.format('CTX, ' * size + 'CTX')} : it", 500)

@@ -170,10 +170,8 @@ def test_a_failed_step_skips_what_needs_it_and_leaves_the_rest():
     failing = {"step/a": ModelError("server", "The endpoint failed."), "step/b": "Bo"}
     with pytest.raises(RunError, match="Step a has no output: The endpoint failed.") as caught:
         run(plan, failing, journal)
-    assert [(one.step, one.reason) for one in caught.value.failures] == [
-        ("a", "server"),
-        ("c", "server"),
-    ]
+    failures = [(one.step, one.reason) for one in caught.value.failures]
+    assert failures == [("a", "server"), ("c", "server")]
     found = journal.entries
     statuses = {entry.path: entry.status for entry in found if entry.path.startswith("step/")}
     assert statuses == {"step/a": "failed", "step/b": "done", "step/c": "skipped"}
@@ -658,11 +656,8 @@ def test_a_trace_of_a_step_with_steps_of_its_own_replays_its_evidence(tmp_path: 
     trace = read_trace(Source("t", export_trace(journal.entries, "t")))
     assert replay([trace], library).exact == 1
     assert trace.replies["step/k"] == "Here."
-    assert lint("c = CONCAT(evidence CTX)") == ["PRL301"]
-
-
-def lint(plan: str) -> list[str]:
-    return [one.code for one in check(parse(plan), load_library()) if one.severity == "error"]
+    found = check(parse("c = CONCAT(evidence CTX)"), load_library())
+    assert [one.code for one in found if one.severity == "error"] == ["PRL301"]
 
 
 def test_tags_that_the_examples_stand_in_are_no_part_of_an_answer():

@@ -27,7 +27,7 @@ from pearl.lang.source import Source, Span
 from pearl.lint.checker import Selection, check, check_library
 from pearl.lint.rules import RULES
 from tests.conftest import rendered
-from tests.shell import BAD, GOOD, call
+from tests.shell import BAD, GOOD, call, write_rows
 from tests.test_cases import FILES, load
 
 SCHEMA = Path(__file__).parent / "data" / "sarif-2.1.0.json"
@@ -215,9 +215,8 @@ def test_what_cannot_be_read_is_told_in_every_form(exit_zero: list[str]):
     assert all(why in text for why, text in zip(said, counts["unreadable"], strict=True))
 
 
-def test_rows_of_a_file(tmp_path: Path):
-    rows = "".join(json.dumps({"plan": text}) + "\n" for text in (GOOD, BAD, "", "x"))
-    (tmp_path / "rows of plans.jsonl").write_text(rows, encoding="utf-8")
+def test_rows_of_a_file():
+    write_rows("rows of plans.jsonl", *({"plan": text} for text in (GOOD, BAD, "", "x")))
     found = results(call("lint", "rows of plans.jsonl", "--format", "sarif").out)
     places = [one["locations"][0]["physicalLocation"] for one in found]
     assert {place["artifactLocation"]["uri"] for place in places} == {"rows%20of%20plans.jsonl"}

@@ -38,7 +38,6 @@ ASKED = Schema(
 CALL = FillSchema(ASKED, (("question", "Where is </question> Ada?"),), DOCUMENT)
 RIGHT = {"who": "Ada", "kind": "town"}
 
-
 CUT = Reply('{"who": "Bo, who ', complete=False)
 
 

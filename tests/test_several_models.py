@@ -411,11 +411,9 @@ def test_an_evaluation_compares_models_as_it_compares_methods(serve: Serve, tmp_
     assert about["sampling"].startswith("temperature 0 where")
     assert about["constrain"] == "never"
     titles = [block["table"] for block in report["blocks"] if "table" in block]
-    assert [title for title in titles if title.startswith("Compared with")] == [
-        "Compared with zero-shot, wrong, on the questions both have",
-        "Compared with zero-shot, wrong, on the questions both have",
-        "Compared with pearl, wrong, on the questions both have",
-    ]
+    first = ("zero-shot", "zero-shot", "pearl")
+    wanted = [f"Compared with {name}, wrong, on the questions both have" for name in first]
+    assert [title for title in titles if title.startswith("Compared with")] == wanted
     evaluation = read_evaluation("both.jsonl")
     assert evaluation.methods == (
         "zero-shot, wrong", "zero-shot, right", "pearl, wrong", "pearl, right",
@@ -462,10 +460,8 @@ def test_a_batch_costs_what_its_models_cost_together(serve: Serve, tmp_path: Pat
     serve(by_model)
     rows = [{"id": str(at), "question": f"Why, {at}?", "document": STORY} for at in range(3)]
     write_rows("q.jsonl", *rows)
-    Path("p.toml").write_text(
-        '[models."dear"]\ninput = 10\noutput = 10\n[models."cheap"]\ninput = 1\noutput = 1\n',
-        encoding="utf-8",
-    )
+    alone = '[models."cheap"]\ninput = 1\noutput = 1\n'
+    Path("p.toml").write_text(f'[models."dear"]\ninput = 10\noutput = 10\n{alone}')
     models = ("--planner-model", "dear", "--reader-model", "cheap", "--prices", "p.toml", "--json")
     done = call("batch", "q.jsonl", "-o", "a.jsonl", "--store", "s.db", *models)
     assert done.code == 0, done.err
@@ -476,7 +472,7 @@ def test_a_batch_costs_what_its_models_cost_together(serve: Serve, tmp_path: Pat
     cheap = call("estimate", "q.jsonl", "--model", "cheap", "--prices", "p.toml", "--json").json
     assert cheap["cost"] < estimated["cost"] < dear["cost"]
     assert estimated["planner"] == "dear"
-    Path("p.toml").write_text('[models."cheap"]\ninput = 1\noutput = 1\n', encoding="utf-8")
+    Path("p.toml").write_text(alone)
     refused = call("batch", "q.jsonl", "-o", "a.jsonl", "--max-cost", "1", *models[:-1])
     assert refused.code == 2
     assert "No price is known for dear" in refused.err

@@ -61,11 +61,8 @@ def evaluated(dataset: str, data: str, method: str, *options: str) -> None:
         assert "failed in a way" not in message, message
     else:
         assert result["answer"] is not None
-    forms = {
-        entry.value
-        for entry in entries(".pearl/store.db", row["id"])
-        if entry.path.endswith("/constrained")
-    }
+    made = entries(".pearl/store.db", row["id"])
+    forms = {entry.value for entry in made if entry.path.endswith("/constrained")}
     assert forms <= {"json_schema", "grammar"}
     # What reads facts answers in words of its own.
     assert forms or method.endswith("-facts")

@@ -58,7 +58,7 @@ from pearl.store.totals import mean_seconds, totals
 from pearl.store.writer import LOOK, LoopWriter
 from tests.forks import Fork
 from tests.runs import back_to_first_version
-from tests.shell import call
+from tests.shell import call, write_rows
 
 pytest_plugins = ["tests.postgres"]
 
@@ -512,25 +512,19 @@ class TestHistory:
             assert history.read_tags(engine, names[:2]) == {names[0]: [], names[1]: ["base line"]}
             assert history.in_use(engine) == (["a", "b"], ["base line"])
 
-    def test_how_long_calls_take(self, place: str):
-        with opened(place) as store:
-            name = store.start("ask", {})
-            run(kept(store, "a"))
-            slow = Entry("call", "step/a", "said", "a", seconds=2.0)
-            run(written(store, name, slow, Entry("call", "step/a", "said", "a", kept=True)))
-            assert mean_seconds(store.engine, "m") == 2.0
-            assert mean_seconds(store.engine, "another") is None
-            assert mean_seconds(store.engine, "another", alone=True) is None
-
-    def test_how_long_calls_take_that_wait_for_each_other(self, place: str):
+    def test_how_long_calls_take_and_how_long_without_waiting_for_each_other(self, place: str):
         with opened(place) as store:
             name = store.start("ask", {})
             run(kept(store, "a"))
             call = Entry("call", "step/a", "said", "a")
             both = [call._replace(seconds=took, started=10.0) for took in (5.0, 2.0)]
-            run(written(store, name, *both, call._replace(seconds=2.0, started=20.0)))
+            last = call._replace(seconds=2.0, started=20.0)
+            run(written(store, name, *both, last, call._replace(kept=True)))
+            assert mean_seconds(store.engine, "m") == 3.0
             # Of the first five two were spent waiting.
             assert mean_seconds(store.engine, "m", alone=True) == 7.0 / 3
+            assert mean_seconds(store.engine, "another") is None
+            assert mean_seconds(store.engine, "another", alone=True) is None
 
 
 class TestCache:
@@ -582,12 +576,6 @@ class TestCache:
             run(store.flush())
             assert cache.prune(store.engine, time.time() + 1) == (1, 2)
 
-    def test_what_was_just_kept_is_not_pruned(self, place: str):
-        """A reply comes before the journal's line on it."""
-        with opened(place) as store:
-            run(kept(store, "k"))
-            assert cache.prune(store.engine, time.time() - 60) == (0, 0)
-
     def test_stats(self, place: str):
         with opened(place) as store:
             self.filled(store)
@@ -613,9 +601,7 @@ class TestCache:
         assert some[0]["usage"] == {
             "prompt_tokens": 9, "completion_tokens": 3, "cached_tokens": 1,
         }  # fmt: skip
-        path = tmp_path / "replies.jsonl"
-        path.write_text("".join(json.dumps(one) + "\n" for one in some), encoding="utf-8")
-        model = load_recording(str(path))
+        model = load_recording(write_rows(tmp_path / "replies.jsonl", *some))
         assert model.identity == "model m"
         request = Request(None, (), "step/x", "both")  # type: ignore[arg-type]
         assert run(model.answer(request)).text == "said both"
@@ -680,11 +666,9 @@ class TestDatabase:
         assert (count(place, entries), count(place, replies)) == (4, 3)
 
     def test_a_store_of_a_later_pearl_is_left_alone(self, place: str):
-        from sqlalchemy import text
-
         engine = open_database(place)
         with engine.begin() as connection:
-            connection.execute(text("UPDATE pearl_version SET version_num = '9999'"))
+            connection.exec_driver_sql("UPDATE pearl_version SET version_num = '9999'")
         engine.dispose()
         with pytest.raises(InputError, match="later Pearl .*9999.*: upgrade Pearl, or name an"):
             open_database(place)
@@ -702,18 +686,16 @@ class TestDatabase:
 
     def test_a_server_that_goes_away_is_told_in_one_line(self, database: str):
         """Whoever waits learns of it, and nothing hangs."""
-        from sqlalchemy import text
-
         with opened(database) as store, opened(database) as other:
             run(kept(store, "k"))
             name = database.rpartition("/")[2]
-            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name "
+            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s "
             with other.engine.begin() as connection:
-                connection.execute(text(end + "AND pid <> pg_backend_pid()"), {"name": name})
+                connection.exec_driver_sql(end + "AND pid <> pg_backend_pid()", (name,))
             # A connection that was cut while it lay idle is made anew.
             run(kept(store, "another"))
             with other.engine.begin() as connection:
-                connection.execute(text("DROP TABLE leases"))
+                connection.exec_driver_sql("DROP TABLE leases")
             with pytest.raises(ModelError, match="The store cannot be written: ") as error:
                 run(store.claim("", "third"))
             assert error.value.reason == "store"
@@ -739,13 +721,11 @@ class TestDatabase:
         self, database: str, monkeypatch: pytest.MonkeyPatch
     ):
         """As one does whose network is gone: else neither Ctrl-C would end a job."""
-        from sqlalchemy import text
-
         monkeypatch.setattr("pearl.store.writer.SILENT", 0.3)
         with opened(database) as store:
             run(kept(store, "k"))
             with store.engine.begin() as connection:
-                pid = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+                pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
             os.kill(pid, signal.SIGSTOP)
             try:
                 for key in ("another", "third"):
@@ -793,7 +773,7 @@ class TestEarlierVersion:
 
     @pytest.fixture(params=["0004", "0001"])
     def earlier(self, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-        place = tmp_path / "earlier.db"
+        place = tmp_path / f"{request.param}.db"
         with closing(sqlite3.connect(place)) as database:
             database.executescript((ROOT / "tests/data/store-0004.sql").read_text("utf-8"))
             if request.param == "0001":
@@ -856,7 +836,11 @@ class TestEarlierVersion:
         assert read("runs", "tag", ask, "old", "mara", "--off") == f"{ask}: no tags\n"
         assert read("trace", ask).startswith("# trace of run ")
         read("runs", "show", f"{batch}/b", "--html", "page.html")
-        assert "Who met Mara" in Path("page.html").read_text("utf-8")
+        page = Path("page.html").read_text("utf-8")
+        for shown in ("Who met Mara", "3 made, 0 cached, 0 failed", "1 call, 9.72 s"):
+            assert shown in page
+        # The first Pearl did not write down when a call began.
+        assert ("When calls began is not known" in page) is (earlier.stem == "0001")
         (model,) = read("cache", "stats", "--json")["models"]
         read("cache", "export", "-o", "replies.jsonl")
         assert len(Path("replies.jsonl").read_text("utf-8").splitlines()) == model["replies"] > 0
@@ -916,8 +900,7 @@ class TestDisk:
     def questions(self, folder: Path, number: int = 12) -> None:
         (folder / "a.txt").write_text("Mara left the lighthouse, as the Fund had closed it. " * 50)
         row = {"question": "Why does Mara leave the lighthouse?", "document": "a.txt"}
-        lines = [json.dumps({**row, "id": str(at)}) + "\n" for at in range(number)]
-        (folder / "q.jsonl").write_text("".join(lines))
+        write_rows(folder / "q.jsonl", *({**row, "id": str(at)} for at in range(number)))
 
     def test_a_long_log_is_moved_into_the_file_long_before_sqlite_would(self, tmp_path: Path):
         def fill(connection: Connection, _: list[Any]) -> list[Any]:

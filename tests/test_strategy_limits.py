@@ -149,7 +149,6 @@ LONG = "".join(f"# Hill {at}\n\n{'Grass grows on it, and it is green. ' * 20}\n\
                for at in range(60))  # fmt: skip
 FALK = "# Ines Falk\n\nInes Falk was born in Lund.\n"
 
-
 REPLIES = {
     "fsm/1/decompose/1": '{"kind": "simple", "sub_question": "Where was Ines Falk born?"}',
     "step/found_1/1": '{"answer": "Lund", "evidence": ["Ines Falk was born in Lund."], '

@@ -54,7 +54,7 @@ from tests.server import (
     stalling,
 )
 from tests.services import Services
-from tests.shell import call, one_line
+from tests.shell import call, one_line, write_rows
 
 SOON = pytest.mark.timeout(30)
 """What takes moments; where its time grows with the square of its input, it takes hours."""
@@ -274,10 +274,8 @@ def test_no_value_leaves_its_place_in_the_path(here: Services, place: str):
 
 
 def test_headers(here: Services):
-    path = service(
-        f"{here.url}/plain",
-        '[it.headers]\nAuthorization = "Bearer ${TOKEN}"\nAccept = "text/plain"\n',
-    )
+    headers = '[it.headers]\nAuthorization = "Bearer ${TOKEN}"\nAccept = "text/plain"\n'
+    path = service(f"{here.url}/plain", headers)
     assert asked(load_tools(path, {"TOKEN": " feedfeed\n"})).text == "fine"
     headers = here.came[-1].headers
     assert headers["Authorization"] == "Bearer feedfeed"
@@ -688,46 +686,28 @@ def test_members_share_one_size(here: Services):
 # --- secrets in a file ---
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("[it.headers]\nAuthorization = 'Bearer sk-feedfeed'\n", "it.headers.Authorization"),
-        ("[it.headers]\nproxy-authorization = 'Basic feed'\n", "it.headers.proxy-authorization"),
-        ("[it.headers]\nCookie = 'session=feedfeed'\n", "it.headers.Cookie"),
-        ("[it.headers]\nX-Api-Key = 'feedfeed'\n", "it.headers.X-Api-Key"),
-        ("[it.headers]\nX-Auth-Token = 'feedfeed'\n", "it.headers.X-Auth-Token"),
-        ("[it.headers]\nPassword = 'feedfeed'\n", "it.headers.Password"),
-        ("[it.headers]\nX-Credential = 'feedfeed'\n", "it.headers.X-Credential"),
-        ("[it.headers]\nX-Pass = 'feedfeed'\n", "it.headers.X-Pass"),
-        ("[it.headers]\nX-Credentials = 'feedfeed'\n", "it.headers.X-Credentials"),
-        ("[it.static]\nauth = 'feedfeed'\n", "it.static.auth"),
-        ("[it.static]\npassword = 'feedfeed'\n", "it.static.password"),
-        ("[it.static]\nx_token = 'feedfeed'\n", "it.static.x_token"),
-        ("[it.static]\nclient_secret = 'feedfeed'\n", "it.static.client_secret"),
-        ("[it.static]\npwd = 'feedfeed'\n", "it.static.pwd"),
-        ("[it.static]\npw = 'feedfeed'\n", "it.static.pw"),
-        ("[it.static]\nclientSecret = 'feedfeed'\n", "it.static.clientSecret"),
-        ("[it.static]\napikey = 12345678\n", "it.static.apikey"),
-        ("[it.static]\nkey = 'feedfeed'\n", "it.static.key"),
-    ],
-)
-def test_a_secret_in_the_file_is_a_mistake(text: str, place: str):
-    path = declare(f"[it]\n{GOOD}{text}")
-    told = f"{place}: that looks like a secret: write it as ${{NAME}}, and set NAME."
-    assert read_tools(path).mistakes == (told,)
+SECRET_STATIC = "auth password x_token client_secret pwd pw clientSecret key".split()
+SECRET_HEADERS = """
+Authorization proxy-authorization Cookie X-Api-Key X-Auth-Token Password X-Credential X-Pass
+X-Credentials
+""".split()
+
+
+def test_secrets_in_the_file_are_mistakes():
+    text, wrong = f"[it]\n{GOOD}", []
+    for table, names in (("static", SECRET_STATIC), ("headers", SECRET_HEADERS)):
+        text += f"[it.{table}]\n" + "".join(f"{name} = 'Bearer feedfeed'\n" for name in names)
+        wrong += [f"it.{table}.{name}" for name in names]
+    path = declare(text.replace("[it.headers]", "apikey = 12345678\n[it.headers]"))
+    told = "that looks like a secret: write it as ${NAME}, and set NAME."
+    mistakes = [f"{place}: {told}" for place in (*wrong, "it.static.apikey")]
+    assert sorted(read_tools(path).mistakes) == sorted(mistakes)
     with pytest.raises(InputError, match="looks like a secret") as caught:
         load_tools(path)
     result = call("tools", "check", path)
     assert result.code == 1
-    assert f"wrong: {told}" in result.out
+    assert all(f"wrong: {one}" in result.out for one in mistakes)
     assert "feed" not in f"{caught.value}{result.out}{result.err}"
-
-
-def test_a_secret_in_the_address_is_a_mistake():
-    text = f"[it]\n{GOOD}".replace("/x", "/x?api_key=feedfeed&max_tokens=9")
-    [told] = read_tools(declare(text)).mistakes
-    assert told.startswith("it.endpoint: api_key looks like a secret: give it in static")
-    assert "feed" not in told
 
 
 def test_what_is_no_secret_may_stand_in_the_file():
@@ -739,9 +719,8 @@ def test_what_is_no_secret_may_stand_in_the_file():
     headers = "Accept-Language = 'en'\nAuthorization = 'Bearer ${KEY}'\n"
     headers += "X-Auth-Mode = 'anonymous'\nX-Auth-Method = 'none'\n"
     program = "[notes]\nkind = 'mcp'\ncommand = ['a']\ntools = ['b']\n[notes.environment]\n"
-    program += (
-        "SSH_AUTH_SOCK = '/run/ssh'\nAUTH_MODE = 'none'\nPWD = '/srv/repo'\nOLDPWD = '/srv'\n"
-    )
+    program += "SSH_AUTH_SOCK = '/run/ssh'\nAUTH_MODE = 'none'\n"
+    program += "PWD = '/srv/repo'\nOLDPWD = '/srv'\n"
     path = declare(f"[it]\n{GOOD}[it.static]\n{static}[it.headers]\n{headers}{program}")
     assert read_tools(path).mistakes == ()
 
@@ -781,12 +760,10 @@ GOOD = 'about = "It."\nendpoint = "https://a.example/x"\n'
         ("# nothing\n", "there is no tool in it"),
         (f"[it]\n{GOOD}examples = 3\n", "it.examples: give tables, as [[it.examples]]."),
         (f"[it]\n{GOOD}[[it.examples]]\nask = 'x'\n", "it.examples[1].question: give a text"),
-        (
-            f"[it]\n{GOOD}[[it.examples]]\nquestion = 'x'\narguments = {{key = 'x'}}\n",
-            "it.examples[1].arguments: The arguments do not fit:",
-        ),
+        (f"[it]\n{GOOD}[[it.examples]]\nquestion = 'x'\narguments = {{key = 'x'}}\n",
+         "it.examples[1].arguments: The arguments do not fit:"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_of_a_file(text: str, told: str):
     mistakes = read_tools(declare(text)).mistakes
     assert any(told in one for one in mistakes), mistakes
@@ -812,6 +789,7 @@ def test_mistakes_of_a_file(text: str, told: str):
         ("https://a.example/{q}", "{q} is no parameter"),
         ("https://a.example/{q", "braces stand around"),
         ("https://a.example/?q={q}", "braces stand around"),
+        ("https://a.example/?api_key=feed&max_tokens=9", "api_key looks like a secret: give it in"),
     ],
 )
 def test_mistakes_of_an_endpoint(endpoint: str, told: str):
@@ -819,6 +797,7 @@ def test_mistakes_of_an_endpoint(endpoint: str, told: str):
     (mistake,) = read_tools(declare(text)).mistakes
     assert mistake.startswith("it.endpoint: ")
     assert told in mistake
+    assert "feed" not in mistake
 
 
 def test_a_path_takes_what_is_there_and_one():
@@ -844,10 +823,7 @@ def test_an_unknown_kind_is_all_that_is_wrong():
         ("about = 'x'\nendpiont = 'https://a.example/x'\n", "endpiont", "endpoint"),
         ("abuot = 'x'\nendpoint = 'https://a.example/x'\n", "abuot", "about"),
         (f"{GOOD}[it.parameters.q]\nabot = 'x'\n", "parameters.q.abot", "about"),
-        (
-            f"{GOOD}[it.paramters.q]\nabout = 'x'\n".replace("/x", "/{q}"),
-            "paramters", "parameters",
-        ),
+        (f"{GOOD}[it.paramters.q]\nabout = 'x'\n".replace("/x", "/{q}"), "paramters", "parameters"),
         (f"{GOOD}[it.limit]\nprivate = true\n".replace("a.ex", "127.0.0.1/ex"), "limit", "limits"),
         ("kidn = 'search'\nindex = 'x'\n", "kidn", "kind"),
         ("kind = 'mcp'\nulr = 'https://a.example/x'\nheaders = {}\n", "ulr", "url"),
@@ -937,8 +913,7 @@ def test_a_search_over_a_corpus():
         {"id": "3", "title": "", "text": "Kiel is a harbour."},
     ]
     Path("sub").mkdir()
-    Path("corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    build_index("corpus.jsonl", "sub/corpus.index")
+    build_index(write_rows("corpus.jsonl", *rows), "sub/corpus.index")
     path = declare("[it]\nkind = 'search'\nindex = 'corpus.index'\npassages = 1\n", "sub/t.toml")
     query = {"query": "Where was Ines Falk born?"}
     assert got(path, query) == "# Ines Falk\n\nInes Falk was born in Ulm.\n"

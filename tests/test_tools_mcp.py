@@ -248,11 +248,8 @@ def test_a_server_over_http_that_misbehaves():
     assert all(request.headers["Authorization"] == f"Bearer {KEY}" for request in here.came)
     assert told["500"] == "notes: It answered with status 500, Internal Server Error."
     assert told["large"].startswith("notes: Its answer is longer than 1,000,000 bytes")
-    assert (
-        told["elsewhere"]
-        == told["tls"]
-        == f"notes: It is sent on elsewhere: only {here.url} is declared."
-    )
+    sent_on = f"notes: It is sent on elsewhere: only {here.url} is declared."
+    assert told["elsewhere"] == told["tls"] == sent_on
     assert told["echo"] == told["listless"] == "notes: It refused the call, with error -32601."
     assert told["packed"] == "notes: Its answer is packed, which it was not asked for."
     assert not [line for line in told.values() if KEY in line or "Ignore" in line]
@@ -274,18 +271,14 @@ for line in sys.stdin:
     [
         ('command = ["no-such-program"]', "There is no program no-such-program."),
         (f'command = ["{sys.executable}", "-c", "pass"]', "It ended with exit code 0."),
-        (
-            "command = ['sh', '-c', 'tr 0 x </dev/zero']",
-            "It ended before it answered, or its answer",
-        ),
-        (
-            f'command = ["{sys.executable}", "-c", """{ANOTHER_VERSION}"""]',
-            "It speaks a version of the protocol that is not known.",
-        ),
+        ("command = ['sh', '-c', 'tr 0 x </dev/zero']",
+         "It ended before it answered, or its answer"),
+        (f'command = ["{sys.executable}", "-c", """{ANOTHER_VERSION}"""]',
+         "It speaks a version of the protocol that is not known."),
         ('command = ["./none"]', "There is no program ./none."),
         ('command = ["sleep", "60"]', "It gave no answer in time."),
     ],
-)
+)  # fmt: skip
 def test_a_program_that_is_no_server(how: str, message: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mcp, "STARTING", 0.5)
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.5)

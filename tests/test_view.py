@@ -219,10 +219,7 @@ class TestPages:
                  "document": {"text": STORY}} for at in range(4)]  # fmt: skip
         write_rows("q.jsonl", *rows)
         reader = pearl.Pearl(model="offline", store=place)
-        for metric in (
-            lambda question, *_: (1, 0.5, 0, 0.5)[int(question[-2])],
-            nine_tenths,
-        ):
+        for metric in (lambda question, *_: (1, 0.5, 0, 0.5)[int(question[-2])], nine_tenths):
             reader.evaluate_sync("questions", "q.jsonl", methods=["zero-shot"], metric=metric)
         assert "90.0 %" in call("report", "last", "--store", place).out
         told = call("runs", "show", "last", "--store", place).out

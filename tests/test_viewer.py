@@ -20,20 +20,21 @@ from aiohttp import web
 import pearl
 from pearl.evaluate.datasets.decomp import COMMAQA_E
 from pearl.lang.diagnostics import Severity
+from pearl.lang.library import load_library
 from pearl.lang.parser import parse
 from pearl.lang.source import Source, Span
+from pearl.lint.checker import check
 from pearl.models.base import Usage
 from pearl.prompts.calls import MapAnswer
 from pearl.runtime.calls import Entry
 from pearl.runtime.context import Context
-from pearl.store.store import open_store
 from pearl.viewer import job_page
 from pearl.viewer.documents import DocumentLookup, DocumentName, cut, find_document, find_passages
 from pearl.viewer.journal_tree import CallNode, Stage, read_calls, read_frames, read_stages
 from pearl.viewer.render import plan_lines
 from pearl.viewer.run_page import timeline
 from tests.pages import InChromium, Watched, fits, unreadable
-from tests.runs import back_to_first_version, entries
+from tests.runs import entries
 from tests.scripted_models import Scripted
 from tests.server import Asked, Serve, Server, completion, failing
 from tests.shell import STORY, call, one_line, write_rows
@@ -238,10 +239,8 @@ def made(path: str, start: float | None, seconds: float, **more: Any) -> CallNod
 
 
 def test_each_stage_stands_behind_what_it_waited_for():
-    plan = (
-        'a = F(CTX, "x") : n\nb = F(CTX, "y") : n\njoin = CONCAT(a, b)\nc = F(CTX, join) : n\n'
-        'd = F(a, "z") : n\nreturn c, d\n'
-    )
+    plan = 'a = F(CTX, "x") : n\nb = F(CTX, "y") : n\njoin = CONCAT(a, b)\nc = F(CTX, join) : n\n'
+    plan += 'd = F(a, "z") : n\nreturn c, d\n'
     every = [
         made("plan/1", 100.0, 1.0), made("step/a", 101.0, 1.0), made("step/b", 101.0, 3.0),
         made("step/c[0]", 104.0, 2.0), made("step/c[1]", 104.5, 1.0),
@@ -295,25 +294,20 @@ def test_a_call_is_known_with_the_tries_before_it():
 
 
 @pytest.mark.parametrize(
-    ("path", "label"),
+    ("path", "stage", "label"),
     [
-        ("step/a", "the whole step"),
-        ("step/a[3]", "item 4"),
-        ("step/a[3]/step/b[1]", "item 4, step/b[1]"),
-        ("step/a/short", "the whole step, short"),
+        ("step/a", "a", "the whole step"),
+        ("step/a[3]", "a", "item 4"),
+        ("step/a[3]/step/b[1]", "a", "item 4, step/b[1]"),
+        ("step/a/short", "a", "the whole step, short"),
+        ("plan/2", "planning", "the whole step, 2"),
+        ("map", "option", "the whole step"),
+        ("condense/1/2", "condense", "the whole step, 1/2"),
     ],
 )
-def test_what_a_call_of_a_step_is_for(path: str, label: str):
+def test_where_a_call_belongs_and_what_it_is_for(path: str, stage: str, label: str):
     found = CallNode(Entry("call", path))
-    assert (found.stage, found.label) == ("a", label)
-
-
-@pytest.mark.parametrize(
-    ("path", "stage"),
-    [("plan/2", "planning"), ("map", "option"), ("condense/1/2", "condense")],
-)
-def test_where_a_path_belongs(path: str, stage: str):
-    assert CallNode(Entry("call", path)).stage == stage
+    assert (found.stage, found.label) == (stage, label)
 
 
 def test_the_tries_of_a_refinement_are_frames():
@@ -345,9 +339,6 @@ def test_the_tries_of_a_refinement_are_frames():
 
 def test_every_character_of_a_plan_is_shown_and_findings_stand_at_their_lines():
     text = 'x\n1. a = F(CTX, "{each b} \\"q\\"", [1, true]) : n (o) te\n# c\nreturn a\n\n'
-    from pearl.lang.library import load_library
-    from pearl.lint.checker import check
-
     source = Source("plan", text)
     found = check(parse(source), load_library())
     lines = plan_lines(source, found)
@@ -428,10 +419,14 @@ def test_a_document_of_a_data_set_whose_title_begins_with_anothers_is_found():
     assert there == Source("p1", STORY)
 
 
-def test_a_page_without_its_document_has_the_quotes(endpoint: Server, story: Path):
-    assert call("ask", story, QUESTION).code == 0
+def test_a_page_without_its_document_and_library_has_the_quotes(endpoint: Server, story: Path):
+    own = Path("own.actions")
+    own.write_text("SAY(X) : Say X.\n", encoding="utf-8")
+    assert call("ask", story, QUESTION, "--library", "quality", "--library", own).code == 0
     story.unlink()
+    own.unlink()
     told = words(page())
+    assert "Its library is not at hand, so the plan was not checked again." in told
     assert "The document is not shown. story.txt is no longer where it was" in told
     assert "Mara left the lighthouse because the Fund had closed it." in told
     assert "not in the document" not in told
@@ -449,48 +444,6 @@ def test_a_run_that_failed_says_why_and_which_steps_did_not_run(
     assert "ended without an answer" in told
     assert "No answer. Step" in told
     assert "4. ans CONCAT skipped" in told
-
-
-def old_store(place: str) -> None:
-    """A store as the first Pearl made it, with a run in it."""
-    import sqlite3
-
-    open_store(place).close()
-    with sqlite3.connect(place) as file:
-        file.execute("DROP INDEX rows_by_result")
-        for table, column in (
-            ("entries", "model"),
-            ("rows", "correct"),
-            ("rows", "score"),
-            ("runs", "resumed"),
-            ("runs", "earlier_seconds"),
-        ):
-            file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        back_to_first_version(file)
-        head = json.dumps({"question": QUESTION, "model": "m"})
-        file.execute("INSERT INTO runs VALUES ('r', 'run', '', '', '', 1, 1, 9, ?)", (head,))
-        file.execute("INSERT INTO replies VALUES ('', 'k', 'said', 1, 5, 2, 0, 'm', '', 1)")
-        lines = [
-            ("decision", "run", head, ""), ("decision", "plan", json.dumps(PLAN), ""),
-            ("call", "step/who", None, "k"), ("decision", "value/who", '"said"', ""),
-        ]  # fmt: skip
-        for kind, path, value, key in lines:
-            file.execute(
-                "INSERT INTO entries (run, item, kind, path, value, call_key, attempt, status, "
-                "cause, prompt_tokens, completion_tokens, cached_tokens, seconds, kept) "
-                "VALUES ('r', '', ?, ?, ?, ?, 1, 'done', '', 5, 2, 0, 1.5, 0)",
-                (kind, path, value, key),
-            )
-
-
-def test_a_store_of_before_there_were_times_is_read(monkeypatch: pytest.MonkeyPatch):
-    old_store("old.db")
-    monkeypatch.setenv("PEARL_STORE", "old.db")
-    told = words(page())
-    assert "When calls began is not known" in told
-    assert "1 made, 0 cached, 0 failed" in told
-    assert "1. who FIND_CHARACTER 1 call, 1.50 s" in told
-    assert [one.started for one in entries("old.db")] == [None] * 4
 
 
 def questions(count: int) -> str:
@@ -569,11 +522,8 @@ def test_documents_of_every_kind_of_job_are_found_where_it_read_them(story: Path
     Path("texts").mkdir()
     story.rename("texts/story.txt")
     row = {"question": QUESTION, "gold": "the Fund"}
-    rows = [
-        {"id": "q/1", "document": "story.txt", **row},
-        {"id": "q2", "document": {"text": STORY}, **row},
-    ]
-    Path("q.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows), encoding="utf-8")
+    one, two = {"id": "q/1", "document": "story.txt"}, {"id": "q2", "document": {"text": STORY}}
+    write_rows("q.jsonl", {**one, **row}, {**two, **row})
     options = ("--documents", "texts", "--model", "offline")
     evaluated = ("eval", "questions", "--data", "q.jsonl", "--methods", "pearl", *options)
     batch, refined = ("batch", "q.jsonl", *options), ("refine", "q.jsonl", *options)

@@ -37,14 +37,9 @@ PLAN = 'a = FIND_EVENT(CTX, "Tom") : Find it\nans = FIND_REASON(CTX, a) : Say wh
 QUESTIONS = [
     {"id": "q1", "question": "Why did Mara leave?", "document": {"text": STORY}, "gold": "Tom"},
     {"id": "q2", "question": "Who was sorry?", "document": "story.txt", "plan": PLAN, "gold": "x"},
-    {
-        "id": "q3",
-        "question": "Who?",
-        "document": "story.txt",
-        "options": ["Mara", "Tom"],
-        "gold": "A",
-    },
-]
+    {"id": "q3", "question": "Who?", "document": "story.txt", "options": ["Mara", "Tom"],
+     "gold": "A"},
+]  # fmt: skip
 OUTPUTS = {"a": "Tom was sorry.", "ans": "The Fund had closed it."}
 RECORDED = [{"id": "r1", "plan": PLAN, "step_outputs": OUTPUTS, "open_answer": OUTPUTS["ans"]}]
 LIBRARY = """# Actions for tales.

@@ -92,8 +92,11 @@ def problems(text: str, library: Library) -> Iterator[str]:
             yield "fmt changes the meaning"
         elif format_plan(Source("fuzz", formatted)) != formatted:
             yield "fmt is not idempotent"
-    for unsafe in (False, True):
-        mended = parse(fix(source, library, unsafe=unsafe))
+    for unsafe in (True, False):
+        fixed = fix(source, library, unsafe=unsafe)
+        if fixed.text == text:
+            break  # Safe fixes are taken first: there is none of either kind.
+        mended = parse(fixed)
         after = check(mended, library)
         name = "--fix --unsafe" if unsafe else "--fix"
         if len(mended.broken) < len(parsed.broken):

@@ -28,7 +28,6 @@ MODEST = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
-
 LIBRARY = load_library()
 
 
@@ -262,10 +261,8 @@ VALUES = st.recursive(
 )
 REFS = st.builds(ast.Ref, st.one_of(NAMES, st.just("CTX")), st.sampled_from(list(ast.Mode)))
 
-
 TEMPLATES = st.lists(st.one_of(AWKWARD, REFS), min_size=1, max_size=4).map(ast.as_arg)
 ATOMS: st.SearchStrategy[ast.Arg] = st.one_of(REFS, VALUES.map(ast.Literal), TEMPLATES)
-
 
 ARGS = st.one_of(ATOMS, st.lists(ATOMS, max_size=3).map(ast.listed))
 WORDS = st.lists(
@@ -365,9 +362,8 @@ def answer(plan: ast.Plan) -> str:
         values = [value(arg) for arg in step.args]
         call = f"{step.action}{values!r} : {step.note}"
         outputs[step.name] = "\n".join(values) if step.action == "CONCAT" else call
-    wanted = [ref.name for ref in plan.returns] or [
-        step.name for step in plan.steps if step.name not in used
-    ]
+    unused = [step.name for step in plan.steps if step.name not in used]
+    wanted = [ref.name for ref in plan.returns] or unused
     return "\n\n".join(outputs[name] for name in wanted)
 
 
@@ -379,25 +375,15 @@ def sound_plans(draw: st.DrawFn) -> str:
     for index in range(draw(st.integers(1, 5))):
         earlier = [*names[:index], '"Ross"', '"Mara"']
         one, two = draw(st.sampled_from(earlier)), draw(st.sampled_from(earlier))
-        call = draw(
-            st.sampled_from(
-                [
-                    f"FIND_CHARACTER(CTX, {one})",
-                    f"FIND_RELATION(CTX, {one}, {two})",
-                    f"CONCAT({one}, {two})",
-                    f"CONCAT({one})",
-                    f'FIND_EVENT(CTX, "the sale by {{{one}}}")'
-                    if one[0] != '"'
-                    else "SUMMARIZE(CTX)",
-                ]
-            )
-        )
+        calls = [f"FIND_CHARACTER(CTX, {one})", f"FIND_RELATION(CTX, {one}, {two})"]
+        calls += [f"CONCAT({one}, {two})", f"CONCAT({one})"]
+        named = f'FIND_EVENT(CTX, "the sale by {{{one}}}")'
+        call = draw(st.sampled_from([*calls, "SUMMARIZE(CTX)" if one[0] == '"' else named]))
         note = draw(st.sampled_from(["", " : Find it", " : Combine"]))
         lines += draw(st.sampled_from([[], [], ["Now the next one."], ["# A remark."], ["```"]]))
         lines.append(f"{index + 1}. {names[index]} = {call}{note}")
-    lines += draw(
-        st.sampled_from([[], ["return " + names[draw(st.integers(0, 4))]], ["", "That is all."]])
-    )
+    returned = f"return {names[draw(st.integers(0, 4))]}"
+    lines += draw(st.sampled_from([[], [returned], ["", "That is all."]]))
     return "\n".join(lines)
 
 
