@@ -76,14 +76,6 @@ def test_an_action_that_may_answer_from_knowledge_keeps_the_form_of_its_type(ret
     assert "Your only sources" not in shown
 
 
-def test_a_reader_is_told_what_the_names_of_documents_are():
-    said = 'Call a document by its name alone, without "CTX." before it.'
-    terms = Pairs((("CTX.lease.txt", "30 days"), ("CTX.supply.txt", "60 days")))
-    assert said in text(replace(EXECUTE, arguments=(("X", terms),)))
-    assert said in text(replace(EXECUTE, written=("[terms]",), outputs=(("terms", terms, ""),)))
-    assert said not in text(EXECUTE)
-
-
 def test_what_is_copied_out_has_no_length():
     copy = load_library("seed").actions["EXTRACT"]
     shown = text(replace(EXECUTE, action=copy))

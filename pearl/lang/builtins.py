@@ -15,7 +15,9 @@ from pearl.lang.printer import print_value
 from pearl.lang.text import counted, pattern
 from pearl.lang.values import (
     TYPES,
+    DocumentLabel,
     Pairs,
+    PartName,
     Type,
     Value,
     as_text,
@@ -39,16 +41,6 @@ _NAMED = pattern(rf"{re.escape(DOCUMENT)}\.(\S.*)")
 
 class BuiltinError(Exception):
     """A builtin that was given a value it cannot work on."""
-
-
-class PartName(str):
-    """The name of a part of the document, as ``CTX 1/3``, or of one of several, as ``CTX.a.pdf``.
-
-    Only the plan makes one, through ``PARTS`` and ``DOCUMENTS`` or by writing it: the same words
-    in a document or an output are a text like any other.
-    """
-
-    __slots__ = ()
 
 
 class Given(NamedTuple):
@@ -253,7 +245,7 @@ def is_label(text: Value) -> bool:
 def documents(args: Sequence[Given]) -> Value:
     """The labels of the documents with these names; without names, the label of the whole."""
     names = _list(args[0].value, "DOCUMENTS")
-    return [PartName(f"{DOCUMENT}.{as_text(name)}") for name in names] or [label(1, 1)]
+    return [DocumentLabel(f"{DOCUMENT}.{as_text(name)}") for name in names] or [label(1, 1)]
 
 
 def parts(args: Sequence[Given]) -> Value:

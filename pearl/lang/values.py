@@ -40,6 +40,22 @@ DEEPEST = 50
 """How deep lists may stand in lists."""
 
 
+class PartName(str):
+    """The name of a part of the document, as ``CTX 1/3``, or of one of several, as ``CTX.a.pdf``.
+
+    Only the plan makes one, through ``PARTS`` and ``DOCUMENTS`` or by writing it: the same words
+    in a document or an output are a text like any other.
+    """
+
+    __slots__ = ()
+
+
+class DocumentLabel(PartName):
+    """The label of one of several documents; readers see its name, without ``CTX.`` before it."""
+
+    __slots__ = ()
+
+
 UNKNOWN = "unknown"
 """The output in place of a number, where the sources do not say it."""
 
@@ -158,6 +174,8 @@ def as_text(value: Value) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
+        case DocumentLabel():
+            return value.partition(".")[2]
         case str():
             return value
         case Pairs():

@@ -73,19 +73,16 @@ def render(call: calls.Call) -> tuple[calls.Message, ...]:
         case calls.ContinuePlan():
             return _follow_up(call.write, call.begun, "continue_plan", call)
         case calls.ExecuteStep():
-            action, arguments = call.action, _written(call)
-            outputs = [(name, as_text(value), step) for name, value, step in call.outputs]
-            texts = (text for _, text, *_ in (*arguments, *outputs))
+            action = call.action
             return _messages(
                 "execute_step",
                 action=action,
                 note=call.step.note,
                 task=calls.STEP_TASK,
                 document=document_block(call.document) if call.document else None,
-                arguments=arguments,
+                arguments=_written(call),
                 named={f"[{name}]" for name, _, _ in call.outputs},
-                outputs=outputs,
-                labels=any(f"{DOCUMENT}." in text for text in texts),
+                outputs=[(name, as_text(value), step) for name, value, step in call.outputs],
                 examples=_examples(action),
                 returns=_form(action),
                 knows="knowledge" in action.traits,

@@ -39,7 +39,6 @@ from pearl.lang.builtins import (
     KINDS,
     BuiltinError,
     Given,
-    PartName,
     is_label,
     kinds_taken,
     read_label,
@@ -52,6 +51,7 @@ from pearl.lang.source import Source
 from pearl.lang.text import counted, one_line, shorten
 from pearl.lang.values import (
     DecodeError,
+    PartName,
     Type,
     Value,
     as_text,
@@ -110,7 +110,7 @@ def _bind(
         param = action.params[place].name if place < len(action.params) else ""
         in_plan = isinstance(arg, Literal) and is_label(value)
         if param == DOCUMENT and (in_plan or isinstance(value, PartName)):
-            document = as_text(value)
+            document = str(value)
             continue
         arguments.append((param or f"S{len(arguments) + 1}", Given(arg, value)))
     return arguments, document
