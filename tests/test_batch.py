@@ -172,12 +172,24 @@ def test_another_question_s_identical_call_is_not_made_again(serve: Any):
 
 def test_no_cache_makes_calls_anew_and_still_goes_on(serve: Any):
     server = answered(serve, question("a"))
-    batch("--no-cache")
+    first = runs(STORE)[0].name
+    told = "pearl: a.jsonl is replaced. The answers in it were those of "
+    assert told not in batch().err
+    assert f"{told}the run {first}, which keeps them: pearl runs show {first}.\n" in (
+        batch("--no-cache").err
+    )
     assert len(server.asked) == 6
-    batch("--no-cache")
+    assert told not in batch("--no-cache").err
     assert len(server.asked) == 6
-    batch("--no-cache", "--restart")
+    own = runs(STORE)[0].name
+    assert f"{told}the run {own}, which" in batch("--no-cache", "--restart").err
     assert len(server.asked) == 9
+    # A run that goes on may not be the last that wrote the file.
+    assert told in batch().err
+    assert told not in batch().err
+    assert f"{told}the run {first}, which" in batch("--no-cache").err
+    STORE.unlink()
+    assert f"{told}no run in this store.\n" in batch().err
 
 
 def test_a_call_that_two_questions_wait_for_fails_once(serve: Any):
@@ -206,7 +218,9 @@ def test_a_reply_that_cannot_be_read_is_not_asked_for_again(serve: Any):
         "FIND_QUANTITY(CTX, X) -> bool : Whether there is X in CTX.\n", encoding="utf-8"
     )
     said = batch("--library", "own.actions").err
-    assert ". The replies are cached: name another model, or ask all anew with --no-cache." in said
+    assert ". The replies are cached: name another model, or ask all anew, in a run of its own" in (
+        said
+    )
     assert batch("--library", "own.actions").err.splitlines()[1:] == said.splitlines()[1:]
     # Where a call failed, too, another run may help, but not with what is cached.
     tries = itertools.count()

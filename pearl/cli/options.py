@@ -163,7 +163,7 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     ),
     "cache": _option(
         "--no-cache", is_flag=True,
-        help="Make every call anew, and keep its reply for this run only.",
+        help="Make every call anew, in a run of its own, which alone keeps the replies.",
     ),
     "output": _option(
         "-o", "--output", default="", metavar="FILE", help="Write to a file, not the screen.",
