@@ -234,6 +234,13 @@ def test_a_reply_that_cannot_be_read_is_not_asked_for_again(serve: Any):
     assert ("To try them again: pearl batch" in said, "Cached" in said) == (True, False)
 
 
+def test_what_the_offline_reader_cannot_do_is_not_to_be_tried_again():
+    write({"id": "1", "document": "story.txt", "plan": 'a = IS_THERE(CTX, "x") : y'})
+    Path("own.actions").write_text("IS_THERE(CTX, X) -> bool : Whether X is in CTX.\n")
+    said = batch("--model", "offline", "--library", "own.actions").err
+    assert said.endswith("use a language model, or an action that gives text or a list.\n")
+
+
 def test_a_failed_step_fails_its_question_and_no_other(serve: Any):
     def answer(body: dict[str, Any]) -> Any:
         prompt = body["messages"][-1]["content"]

@@ -132,13 +132,18 @@ def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> Non
     Raises:
         SystemExit: some tasks failed.
     """
+    from pearl.models.base import OFFLINE
+
     failing = [job for job in jobs if job.failed]
     cached = "--no-cache" not in sys.argv
     for job in failing:
         failed = job.failed.total()
         first = printable(job.first_failure)
         again = f"To try {'it' if failed == 1 else 'them'} again: {_resume_command()}"
-        if cached and set(job.failed) == {"reply"} and not job.calls.failed:
+        if job.model == OFFLINE and job.failed.keys() <= {"refusal", "request"}:
+            # The offline reader cannot do it: the error says what to do.
+            again = ""
+        elif cached and set(job.failed) == {"reply"} and not job.calls.failed:
             again = (
                 "The replies are cached: name another model, or ask all anew, in a run of its own, "
                 "with --no-cache."
@@ -149,7 +154,7 @@ def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> Non
             f"pearl: {counted(failed, noun)} failed, and "
             f"{where or follow_up('runs show', job.run)} says why"
             f"{'' if failed == 1 else '; the first'}: {first}"
-            f"{'' if first.endswith(('.', '?', '!')) else '.'} {again}",
+            f"{'' if first.endswith(('.', '?', '!')) else '.'} {again}".rstrip(),
             err=True,
         )
     if failing:
