@@ -25,6 +25,7 @@ import re
 from pearl.lint.rules.base import (
     DOCUMENT,
     ERROR,
+    SEVERAL,
     Broken,
     Diagnostic,
     Rule,
@@ -74,6 +75,10 @@ def _before_text(broken: Broken, span: Span) -> Diagnostic | None:
         return None
     mode, inside = match[1].lower(), {*_INSIDE.findall(broken.token)}
     help = f'Write it before a name, in braces too: "… {{{mode} x}} …".'
+    if mode != "evidence" and broken.token.strip('"').casefold() in SEVERAL:
+        help = (
+            f"Several documents are listed by docs = DOCUMENTS({DOCUMENT}); here write {mode} docs."
+        )
     fix = None
     if len(inside) == 1 and inside <= names - {DOCUMENT}:
         text = _INSIDE.sub(rf"{{{mode} \1}}", broken.token)

@@ -42,6 +42,9 @@ ERROR, WARNING = Severity.ERROR, Severity.WARNING
 CALLED = frozenset((DOCUMENT.casefold(), "document", "the document", "context"))
 """Names that people give the document, in lower case."""
 
+SEVERAL = frozenset(("document", "documents", "docs"))
+"""Names that people give several documents, in lower case."""
+
 NEAREST = 30
 """The number of preceding steps whose names are compared with a misspelt reference."""
 
