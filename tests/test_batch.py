@@ -1129,6 +1129,13 @@ def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gol
     assert parse_question(row | {"gold": gold}, "q.jsonl:1").gold == right
 
 
+@pytest.mark.parametrize("gold", [None, "", " ", "\u00a0\n", [" ", None]])
+def test_an_empty_cell_is_no_gold_answer(gold: Any):
+    for options in ((), ("yes", "no")):
+        row = {"id": "a", "question": "Why?", "document": "x.txt", "options": options}
+        assert parse_question(row | {"gold": gold}, "q.jsonl:1").golds == ("",)
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -1139,6 +1146,10 @@ def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gol
         ({"id": "a\nb"}, "its id holds characters that cannot be printed: write it without them."),
         ({"id": "\ud800"}, "its id holds characters that cannot be printed"),
         ({"document": None}, "has no document"),
+        (
+            {"document": None, "Vertrag": "a.docx"},
+            "or the text itself. Its keys are id, question, Vertrag.",
+        ),
         ({"document": 3}, ": document is to be a path, or the text itself."),
         ({"document": {"text": 5}}, ": document is to be a path, or the text itself."),
         ({"document": {"text": ""}}, "q.jsonl:2: the document's text is empty: give one with"),
