@@ -184,6 +184,8 @@ def test_no_cache_makes_calls_anew_and_still_goes_on(serve: Any):
     own = runs(STORE)[0].name
     assert f"{told}the run {own}, which" in batch("--no-cache", "--restart").err
     assert len(server.asked) == 9
+    for path in ("./a.jsonl", Path("a.jsonl").absolute()):
+        assert "is replaced" not in call("batch", "q.jsonl", "-o", path, "--no-cache").err
     # A run that goes on may not be the last that wrote the file.
     assert told in batch().err
     assert told not in batch().err
