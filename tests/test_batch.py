@@ -169,12 +169,26 @@ def test_another_question_s_identical_call_is_not_made_again(serve: Any):
 
 def test_no_cache_makes_calls_anew_and_still_goes_on(serve: Any):
     server = answered(serve, question("a"))
-    batch("--no-cache")
+    first = runs(STORE)[0].name
+    told = "pearl: a.jsonl is replaced. The answers in it were those of "
+    assert told not in batch().err
+    assert f"{told}the run {first}, which keeps them: pearl runs show {first}.\n" in (
+        batch("--no-cache").err
+    )
     assert len(server.asked) == 6
-    batch("--no-cache")
+    assert told not in batch("--no-cache").err
     assert len(server.asked) == 6
-    batch("--no-cache", "--restart")
+    own = runs(STORE)[0].name
+    assert f"{told}the run {own}, which" in batch("--no-cache", "--restart").err
     assert len(server.asked) == 9
+    for path in ("./a.jsonl", Path("a.jsonl").absolute()):
+        assert "is replaced" not in call("batch", "q.jsonl", "-o", path, "--no-cache").err
+    # A run that goes on may not be the last that wrote the file.
+    assert told in batch().err
+    assert told not in batch().err
+    assert f"{told}the run {first}, which" in batch("--no-cache").err
+    STORE.unlink()
+    assert f"{told}no run in this store.\n" in batch().err
 
 
 def test_a_call_that_two_questions_wait_for_fails_once(serve: Any):
@@ -203,7 +217,9 @@ def test_a_reply_that_cannot_be_read_is_not_asked_for_again(serve: Any):
         "FIND_QUANTITY(CTX, X) -> bool : Whether there is X in CTX.\n", encoding="utf-8"
     )
     said = batch("--library", "own.actions").err
-    assert ". The replies are cached: name another model, or ask all anew with --no-cache." in said
+    assert ". The replies are cached: name another model, or ask all anew, in a run of its own" in (
+        said
+    )
     assert batch("--library", "own.actions").err.splitlines()[1:] == said.splitlines()[1:]
     # Where a call failed, too, another run may help, but not with what is cached.
     tries = itertools.count()
@@ -215,6 +231,13 @@ def test_a_reply_that_cannot_be_read_is_not_asked_for_again(serve: Any):
     assert "Cached replies are asked for anew with --no-cache alone." in said
     said = batch("--library", "own.actions", "--no-cache").err
     assert ("To try them again: pearl batch" in said, "Cached" in said) == (True, False)
+
+
+def test_what_the_offline_reader_cannot_do_is_not_to_be_tried_again():
+    write({"id": "1", "document": "story.txt", "plan": 'a = IS_THERE(CTX, "x") : y'})
+    Path("own.actions").write_text("IS_THERE(CTX, X) -> bool : Whether X is in CTX.\n")
+    said = batch("--model", "offline", "--library", "own.actions").err
+    assert said.endswith("use a language model, or an action that gives text or a list.\n")
 
 
 def test_a_failed_step_fails_its_question_and_no_other(serve: Any):
@@ -1089,6 +1112,13 @@ def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gol
     assert parse_question(row | {"gold": gold}, "q.jsonl:1").gold == right
 
 
+@pytest.mark.parametrize("gold", [None, "", " ", "\u00a0\n", [" ", None]])
+def test_an_empty_cell_is_no_gold_answer(gold: Any):
+    for options in ((), ("yes", "no")):
+        row = {"id": "a", "question": "Why?", "document": "x.txt", "options": options}
+        assert parse_question(row | {"gold": gold}, "q.jsonl:1").golds == ("",)
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -1098,6 +1128,10 @@ def test_a_gold_text_is_the_only_option_that_differs_in_case_and_punctuation(gol
         ({"id": "a\nb"}, "its id holds characters that cannot be printed: write it without them."),
         ({"id": "\ud800"}, "its id holds characters that cannot be printed"),
         ({"document": None}, "has no document"),
+        (
+            {"document": None, "Vertrag": "a.docx"},
+            "or the text itself. Its keys are id, question, Vertrag.",
+        ),
         ({"document": 3}, ": document is to be a path, or the text itself."),
         ({"document": {"text": 5}}, ": document is to be a path, or the text itself."),
         ({"document": {"text": ""}}, "q.jsonl:2: the document's text is empty: give one with"),

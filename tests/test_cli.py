@@ -274,6 +274,9 @@ class TestLibraries:
             patch.chdir(below)
             assert "FIND_OWN" in self.names()
         assert "FIND_OWN" not in self.names("--library", "core")
+        for command in ("actions", "ask", "batch", "lint", "run"):
+            said = " ".join(call(command, "--help").out.split())
+            assert "Default: those of [tool.pearl] in pyproject.toml, else core and quality" in said
 
 
 class TestLint:

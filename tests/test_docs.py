@@ -65,6 +65,7 @@ DOCUMENTS = (
     "docs/tutorial.md",
     "docs/language.md",
     "docs/batch.md",
+    "docs/spreadsheet.md",
     "docs/mining.md",
     "docs/evaluation.md",
     "docs/reports.md",
@@ -132,6 +133,7 @@ def test_sessions_print_what_the_document_says(
     def real(found: re.Match[str]) -> str:
         title, block = found.groups()
         if title:
+            (folder / title).parent.mkdir(exist_ok=True)
             (folder / title).write_text(block, encoding="utf-8")
             return found[0]
         printed.append("\n".join(session(block, folder, server.url, monkeypatch)) + "\n")

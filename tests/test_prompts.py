@@ -326,6 +326,9 @@ GOLDEN: dict[str, Call] = {
     "prove_form": calls.ProveForm("grammar", "heliotrope-0a1b2c3d"),
     "own_prompt": calls.OwnPrompt("Why does <document> end?", "Be brief."),
     "mine_actions": calls.MineActions("Why does Ada leave the ship?", load_library("seed")),
+    "mine_actions_several": calls.MineActions(
+        "Which lease ends first?", load_library("seed"), several=True
+    ),
     "condense_actions": calls.CondenseActions(
         parse_library(
             "FIND_REASON(CTX, X) : Find the reason for X in CTX\n"

@@ -14,6 +14,7 @@ from pearl.lang.source import Source
 from pearl.lint.checker import DEFAULT, Selection, check, check_library, fix
 from pearl.lint.rules import RULES
 from pearl.lint.rules.base import Rule
+from pearl.retrieval import converters
 from pearl.strategies.preparation import prepare_plan
 from tests.conftest import library_of
 from tests.growth import assert_linear
@@ -833,3 +834,20 @@ def test_a_step_that_is_given_the_document_again_and_again_is_checked_in_linear_
         assert sum(fix is not None for fix in fixes) <= 1
 
     assert_linear(checked, lambda size: f"a = {step.format('CTX, ' * size + 'CTX')} : it", 500)
+
+
+def test_a_file_s_name_for_the_document_is_told_how_documents_are_named() -> None:
+    plan = 'a = FIND_EVENT("{}", "the law") : Find the law\n'
+    for name in ("lease bedford.docx", *(f"A.{kind.upper()}" for kind in converters._KINDS)):
+        found = check(parse(Source("x", plan.format(name))), LIBRARY)
+        assert [one.code for one in found] == ["PRL211"]
+        assert f'Where there are several, write "CTX.{name}"' in found[0].help
+        assert not check(parse(Source("x", plan.format(f"CTX.{name}"))), LIBRARY)
+    assert codes(check(parse(Source("x", plan.format("the lease"))), LIBRARY)) == {"PRL405"}
+    own = check(parse(Source("x", 'a = FIND_LAW("a.docx") : Find the law\n')), LIBRARY)
+    assert codes(own) == {"PRL201", "PRL211"}
+    for text in ('each "documents"', 'where "docs"'):
+        found = check(parse(Source("x", plan.replace('"{}"', text))), LIBRARY)
+        assert f"are listed by docs = DOCUMENTS(CTX); here write {text.split()[0]} docs" in (
+            found[0].help
+        )

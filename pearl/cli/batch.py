@@ -133,21 +133,29 @@ def complain(*jobs: JobProgress, where: str = "", noun: str = "question") -> Non
     Raises:
         SystemExit: some tasks failed.
     """
+    from pearl.models.base import OFFLINE
+
     failing = [job for job in jobs if job.failed]
     cached = "--no-cache" not in sys.argv
     for job in failing:
         failed = job.failed.total()
         first = printable(job.first_failure)
         again = f"To try {'it' if failed == 1 else 'them'} again: {_resume_command()}"
-        if cached and set(job.failed) == {"reply"} and not job.calls.failed:
-            again = "The replies are cached: name another model, or ask all anew with --no-cache."
+        if job.model == OFFLINE and job.failed.keys() <= {"refusal", "request"}:
+            # The offline reader cannot do it: the error says what to do.
+            again = ""
+        elif cached and set(job.failed) == {"reply"} and not job.calls.failed:
+            again = (
+                "The replies are cached: name another model, or ask all anew, in a run of its own, "
+                "with --no-cache."
+            )
         elif cached and "reply" in job.failed:
             again += ". Cached replies are asked for anew with --no-cache alone."
         click.echo(
             f"pearl: {counted(failed, noun)} failed, and "
             f"{where or follow_up('runs show', job.run)} says why"
             f"{'' if failed == 1 else '; the first'}: {first}"
-            f"{'' if first.endswith(('.', '?', '!')) else '.'} {again}",
+            f"{'' if first.endswith(('.', '?', '!')) else '.'} {again}".rstrip(),
             err=True,
         )
     if failing:
@@ -179,7 +187,7 @@ def batch_command(questions: str, output: str, options: Options) -> None:
     from there, and tries questions again that failed.
     """
     from pearl.jobs.batch import batch_job
-    from pearl.jobs.job import CONCURRENT_TASKS
+    from pearl.jobs.job import CONCURRENT_TASKS, replaced_answers
     from pearl.jobs.progress import documents_progress
     from pearl.jobs.question_file import read_index
 
@@ -196,6 +204,11 @@ def batch_command(questions: str, output: str, options: Options) -> None:
         index = read_index(questions, options.documents, ahead, problem=problem, progress=told)
     warn(*index.notes)
     job = batch_job(index, output, setup)
+    run, other = replaced_answers(job, settings)
+    if other:
+        kept = f"the run {run}, which keeps them: {follow_up('runs show', run)}"
+        whose = kept if run else "no run in this store"
+        warn(f"{output} is replaced. The answers in it were those of {whose}.")
     progress = do(job, settings, quiet=options.as_json)
     if setup.prepared.notice:
         click.echo(setup.prepared.notice, err=True)

@@ -50,7 +50,8 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     "library": _option(
         "--library", "libraries", multiple=True, metavar="FILE",
         help="Action library: a .actions file, the paper's NAME(ARGS) # definition text, or a "
-        "shipped one (core, quality). Repeatable; later ones win. Default: core and quality.",
+        "shipped one (core, quality). Repeatable; later ones win. Default: those of [tool.pearl] "
+        "in pyproject.toml, else core and quality; some strategies and data sets have their own.",
     ),
     "option": _option(
         "--option", "choices", multiple=True, metavar="TEXT",
@@ -163,7 +164,7 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = MappingProxyType({
     ),
     "cache": _option(
         "--no-cache", is_flag=True,
-        help="Make every call anew, and keep its reply for this run only.",
+        help="Make every call anew, in a run of its own, which alone keeps the replies.",
     ),
     "output": _option(
         "-o", "--output", default="", metavar="FILE", help="Write to a file, not the screen.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
@@ -37,7 +38,15 @@ from pearl.models.tokens import Prices, load_prices
 from pearl.runtime.context import UNLIMITED, Context
 from pearl.session import model_head
 from pearl.store.database import store_files
-from pearl.store.history import as_tags, latest, read_row_keys, read_row_texts, read_rows, tag_run
+from pearl.store.history import (
+    as_tags,
+    latest,
+    latest_writer,
+    read_row_keys,
+    read_row_texts,
+    read_rows,
+    tag_run,
+)
 from pearl.store.store import Store, StoreLedger, open_store
 from pearl.store.totals import totals
 
@@ -184,6 +193,25 @@ def fingerprint(job: Job, settings: JobSettings) -> str:
     if settings.constrain != "auto":
         identity["constrain"] = settings.constrain
     return digest({**job.identity, **identity})
+
+
+def replaced_answers(job: Job, settings: JobSettings) -> tuple[str, bool]:
+    """Whose answers a job's file holds that is to be replaced.
+
+    Returns:
+        The run that wrote it last, empty where the store has none; and whether the job is another
+        one, so that they go from the file.
+
+    Raises:
+        InputError: the store cannot be used.
+    """
+    if not (os.path.isfile(job.output) and os.path.getsize(job.output)):
+        return "", False
+    with closing(open_store(settings.store)) as store:
+        writer = latest_writer(store.engine, job.output)
+        known = fingerprint(job, settings)
+        earlier = None if settings.restart else latest(store.engine, known, time.time())
+    return writer, earlier is None or writer != earlier.name
 
 
 def _work(

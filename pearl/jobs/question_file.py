@@ -535,7 +535,8 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
     if inline and isinstance(document, str) and not document.strip():
         raise InputError(f"{name}: the document's text is empty: give one with text in it.")
     if document is None or (isinstance(document, str) and not document.strip()):
-        raise InputError(f"{name} has no document: give a path, or the text itself.")
+        keys = f" Its keys are {shorten(', '.join(row), 200)}." if row else ""
+        raise InputError(f"{name} has no document: give a path, or the text itself.{keys}")
     if not isinstance(document, str):
         several = ', and several as "documents"' if isinstance(document, list) else ""
         raise InputError(f"{name}: document is to be a path, or the text itself{several}.")
@@ -578,7 +579,9 @@ def _right_answers(gold: Any, options: Sequence[str], name: str) -> list[str]:  
     # JSON reads a number that is too large as infinity.
     numbers = [type(each) is int or (type(each) is float and isfinite(each)) for each in golds]
     right = [str(each) if number else each for each, number in zip(golds, numbers, strict=True)]
-    right = [each for each in right if each not in (None, "")] or [""]
+    # An empty cell of a table may come as spaces.
+    blank = [each is None or (isinstance(each, str) and not each.strip()) for each in right]
+    right = [each for each, no in zip(right, blank, strict=True) if not no] or [""]
     if not all(isinstance(each, str) for each in right):
         raise InputError(
             f"{name}: gold is to be the right option's letter, a text or a number, or a list of "

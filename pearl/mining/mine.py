@@ -148,18 +148,32 @@ def gather(rows: Iterable[dict[str, Any]], seeds: Library) -> Mined:
     return Mined(actions, tuple(notes), sum(map(len, proposals.values())), len(proposing))
 
 
-def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class ExampleQuestion:
+    """A question to learn actions from.
+
+    Args:
+        text: what is asked.
+        several: whether it is asked of several documents at once.
+    """
+
+    text: str
+    several: bool = False
+
+
+def read_examples(path: str, without: Collection[str] = ()) -> dict[str, ExampleQuestion]:
     """Read example questions, by id, or by line number where there is none.
 
     Args:
         path: a file of JSON lines with ``question``, and ``id`` or ``qid``; or articles of QuALITY.
+            Of a row's documents it reads only how many ``documents`` there are.
         without: questions to leave out, as `comparable` gives them.
 
     Raises:
         InputError: lines cannot be used; the first are named, and the others
             counted.
     """
-    questions: dict[str, str] = {}
+    questions: dict[str, ExampleQuestion] = {}
     wrong: list[InputError] = []
     source = read_json_lines(path, "file of questions")
     for number, line in enumerate(source.text.split("\n"), 1):
@@ -174,11 +188,13 @@ def read_examples(path: str, without: Collection[str] = ()) -> dict[str, str]:
                 id = row_id({"id": id}, name, "question")
                 if id in questions:
                     raise InputError(f"{name} has the id {id} again: give each its own.")
-                questions[id] = one_line(question)
+                paths = row.get("documents")
+                several = isinstance(paths, list) and len(paths) > 1
+                questions[id] = ExampleQuestion(one_line(question), several)
         except InputError as error:
             wrong.append(error)
     refuse(wrong)
-    chosen = {id: text for id, text in questions.items() if comparable(text) not in without}
+    chosen = {id: one for id, one in questions.items() if comparable(one.text) not in without}
     if questions and not chosen:
         raise InputError(f"All questions of {path} are left out: name others.")
     if not questions:
@@ -194,7 +210,9 @@ _NOTHING = re.compile(
 """A line to ignore: a fence, a heading, or a statement that no action is needed."""
 
 
-async def mine_question(seeds: Library, task: Task[str], session: Session) -> dict[str, Any]:
+async def mine_question(
+    seeds: Library, task: Task[ExampleQuestion], session: Session
+) -> dict[str, Any]:
     """Ask which actions one question needs, and return its row.
 
     Args:
@@ -202,11 +220,11 @@ async def mine_question(seeds: Library, task: Task[str], session: Session) -> di
         task: the question.
         session: the model in its layers, and the question's journal.
     """
-    question = task.payload
+    question = task.payload.text
     row: dict[str, Any] = {"id": task.id, "question": question}
     session.journal.decide("run", heading(question, None, seeds, session.engine.model))
     try:
-        reply = await session.caller()(MineActions(question, seeds), "mine")
+        reply = await session.caller()(MineActions(question, seeds, task.payload.several), "mine")
     except ModelError as error:
         return {**row, "status": "failed", "error": failure_of(error)}
     # Half a line would be half an action.
@@ -251,7 +269,10 @@ def read_proposals(reply: str) -> dict[str, Any]:
 
 
 def mine_job(
-    examples: Mapping[str, str], path: str, seeds: Library, without: Collection[str] = ()
+    examples: Mapping[str, ExampleQuestion],
+    path: str,
+    seeds: Library,
+    without: Collection[str] = (),
 ) -> Job:
     """The job of mining a file of questions.
 
@@ -262,7 +283,10 @@ def mine_job(
         without: the questions of the file that were left out.
     """
     numbered = enumerate(examples.items())
-    tasks = [Task(id, at, digest(question), "", question) for at, (id, question) in numbered]
+    tasks = [
+        Task(id, at, digest([one.text, "several"] if one.several else one.text), "", one)
+        for at, (id, one) in numbered
+    ]
     return Job(
         "mine",
         {"questions": path, "count": len(examples), "library": ", ".join(seeds.names)},

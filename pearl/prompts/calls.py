@@ -215,10 +215,12 @@ class MineActions:
     Args:
         question: an example question; its document is not shown.
         library: the seed actions.
+        several: whether it is asked of several documents at once.
     """
 
     question: str
     library: Library
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)

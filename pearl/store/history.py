@@ -318,6 +318,22 @@ def latest(engine: Engine, fingerprint: str, now: float) -> RunRow | None:
         return next((run for run in candidates if run.ended is not None or not run.alive), None)
 
 
+def latest_writer(engine: Engine, output: str) -> str:
+    """The name of the batch that was last started or resumed with this file of answers; empty where
+    there is none."""
+    path = os.path.abspath(output)
+    # The same file may be named by another path.
+    named = json.dumps(os.path.basename(path), ensure_ascii=False)[1:]
+    query = select(runs.c.id, runs.c.head).where(runs.c.kind == "batch")
+    query = query.where(runs.c.head.contains(named, autoescape=True))
+    query = query.order_by(func.coalesce(runs.c.resumed, runs.c.started).desc())
+    with reading(engine) as connection:
+        for name, head in connection.execute(query):
+            if os.path.abspath(json.loads(head).get("output", "")) == path:
+                return str(name)
+    return ""
+
+
 def find_run(engine: Engine, name: str, place: str, now: float) -> RunRow:
     """A run by its name, the start of its name, ``last``, or else a tag that no other run has;
     ``place`` names the store in messages.

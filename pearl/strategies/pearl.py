@@ -216,7 +216,9 @@ def _misnamed_documents(parsed: Parsed, write: WritePlan) -> Iterator[Diagnostic
                     arg.span, f"There is no document {name}.", help=f"Defined: {defined}."
                 )
         for arg in library.documents_of(step):
-            if full := full_name(as_text(arg.value), names):
+            full = full_name(as_text(arg.value), names)
+            # The checker itself reports a name with a file's ending.
+            if full and not quoted_document.names_file(arg.value):
                 yield quoted_document.RULE(
                     arg.span,
                     f'"{arg.value}" is a text, and not the document.',

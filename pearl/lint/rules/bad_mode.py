@@ -23,7 +23,7 @@ Fix
 import re
 
 from pearl.lang.text import pattern, shorten
-from pearl.lint.rules.base import DOCUMENT, ERROR, Broken, Diagnostic, Rule, Span, mend
+from pearl.lint.rules.base import DOCUMENT, ERROR, SEVERAL, Broken, Diagnostic, Rule, Span, mend
 from pearl.lint.rules.names import argument, names_above
 
 _EACH = pattern(
@@ -63,6 +63,10 @@ def _before_text(broken: Broken, span: Span) -> Diagnostic | None:
         return None
     mode, inside = match[1].lower(), {*_INSIDE.findall(broken.token)}
     help = f'Write it before a name, in braces too: "… {{{mode} x}} …".'
+    if mode != "evidence" and broken.token.strip('"').casefold() in SEVERAL:
+        help = (
+            f"Several documents are listed by docs = DOCUMENTS({DOCUMENT}); here write {mode} docs."
+        )
     fix = None
     if len(inside) == 1 and inside <= names - {DOCUMENT}:
         text = _INSIDE.sub(rf"{{{mode} \1}}", broken.token)

@@ -39,6 +39,9 @@ __all__ += ["Diagnostic", "Edit", "Fix", "Label", "Safety"]
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
+SEVERAL = frozenset(("document", "documents", "docs"))
+"""Names that people give several documents, in lower case."""
+
 NEAREST = 30
 """The number of preceding steps whose names are compared with a misspelt reference."""
 

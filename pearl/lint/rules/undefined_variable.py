@@ -27,14 +27,11 @@ from pearl.lang.ast import DOCUMENT, Ref
 from pearl.lang.diagnostics import Diagnostic, Edit, Fix
 from pearl.lang.source import Span
 from pearl.lang.text import free_name, pattern
-from pearl.lint.rules.base import ERROR, NEAREST, Findings, PlanView, Rule, guess, mend
+from pearl.lint.rules.base import ERROR, NEAREST, SEVERAL, Findings, PlanView, Rule, guess, mend
 from pearl.lint.rules.names import alike, differs_little, resembling
 
 _IDENTIFIER = pattern(r".|\w*(?:[_\d]|[^\W\d_A-Z][A-Z])\w*")
 """A name that cannot be an ordinary word."""
-
-_SEVERAL = frozenset(("document", "documents", "docs"))
-"""Names that people give several documents."""
 
 _BY_NUMBER = pattern(r"#\d")
 _NUMBERED = pattern(r"#?\d+|#.*|(?:step|line|output|result)_?\d+", re.IGNORECASE)
@@ -71,7 +68,7 @@ def _undefined(view: PlanView, ref: Ref, index: int) -> Diagnostic:
     unlike_word = _IDENTIFIER.fullmatch(ref.name) is not None
     parts = [] if close else resembling(ref.name, defined)
     for_document = not returned and _stands_for_document(view, ref, index)
-    if ref.maps and for_document and ref.name.casefold() in _SEVERAL:
+    if ref.maps and for_document and ref.name.casefold() in SEVERAL:
         listing = next((step.name for step in steps[:index] if step.action == "DOCUMENTS"), "")
         if listing or not (close or parts):
             return _each_document(view, ref, index, listing)
@@ -124,7 +121,7 @@ def _each_document(view: PlanView, ref: Ref, index: int, listing: str) -> Diagno
     edits = [Edit(ref.span, over)]
     if not listing:
         # Before the first step that needs the list, so that it serves all.
-        first = next(at for at, each in view.moded if each.name.casefold() in _SEVERAL)
+        first = next(at for at, each in view.moded if each.name.casefold() in SEVERAL)
         line = text.rfind("\n", 0, view.plan.steps[first].span.start) + 1
         edits.insert(0, Edit(Span(line, line), f"{step} : List the documents\n"))
     # A new step would change what references by number mean.

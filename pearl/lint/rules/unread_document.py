@@ -19,6 +19,7 @@ Fix
 from pearl.lang.ast import DOCUMENT, Decomposed, Function, Solver, SubPlan
 from pearl.lang.builtins import is_label
 from pearl.lint.rules.base import WARNING, Findings, PlanView, Rule
+from pearl.lint.rules.quoted_document import names_document
 
 
 def check(view: PlanView) -> Findings:
@@ -42,7 +43,8 @@ def _reads_elsewhere(view: PlanView) -> bool:
     outside = Solver | SubPlan | Decomposed | Function
     if any(action and isinstance(action.body, outside) for action in view.actions):
         return True
-    return any(is_label(arg.value) for _, _, arg in view.literals)
+    # A document's bare name is meant to read it, and is reported by its own rule.
+    return names_document(view) or any(is_label(arg.value) for _, _, arg in view.literals)
 
 
 RULE = Rule("PRL405", "unread-document", WARNING, __doc__, plan=check)
