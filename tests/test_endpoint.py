@@ -22,7 +22,7 @@ from aiohttp import web
 import pearl
 from pearl.lang.source import Source
 from pearl.models.base import Model, ModelError, Reply, Request, Usage
-from pearl.models.endpoint_replies import Complaint, failure
+from pearl.models.endpoint_replies import Complaint, complaint_of, failure
 from pearl.models.openai import Endpoint, OpenAI, RequestFormat, RequestWriter
 from pearl.models.openai_client import HANDED_OVER
 from pearl.models.settings import Settings
@@ -436,6 +436,16 @@ def test_what_names_no_number_of_a_reply_s_tokens_is_told(serve: Serve, told: st
     error = failed(short()._replace(limit=4096))
     assert (" Set PEARL_MAX_TOKENS to what it allows." in str(error)) == advice
     assert 2048 not in [asked.body.get("max_tokens") for asked in server.asked]
+
+
+@pytest.mark.parametrize("words", ["max", "prompt is too long 1,111,111", "max_tokens > 1,111,111"])
+def test_an_error_s_long_words_are_searched_at_once(words: str):
+    # In square time, each would take minutes.
+    words += words[-4:] * 100_000
+    error = failure(400, {}, complaint_of({"error": {"message": words, "code": words}}, str))
+    assert len(str(error)) < 300
+    assert len(error.complaint) < 10_000
+    assert RequestFormat().without(error.complaint).most < 10**12
 
 
 # --- what goes wrong ---

@@ -27,6 +27,9 @@ from pearl.prompts.calls import ExecuteStep
 SHOWN = 200
 """The most characters of an endpoint's own words that a message repeats."""
 
+SEARCHED = 4000
+"""The most characters of an error's words that are searched for what they mean."""
+
 LONGEST = 1_000_000
 """The most characters of a reply; no further prompt could hold more."""
 
@@ -277,7 +280,7 @@ TOO_LONG = (
 )  # fmt: skip
 """How endpoints say that a prompt does not fit."""
 
-_TOKENS = r"(\d{1,3}(?:,\d{3})+|\d{3,9})(?!\d|\.\d)"
+_TOKENS = r"(\d{1,3}(?:,\d{3}){1,3}|\d{3,9})(?!\d|\.\d)"
 _WINDOWS = [
     re.compile(pattern.replace("N", _TOKENS), re.IGNORECASE)
     for pattern in (
@@ -291,7 +294,7 @@ _WINDOWS = [
 ]
 """How endpoints name the tokens that fit a model, each in its own words."""
 
-_REPLY_FIELD = re.compile(r"(?i)max\w*tokens")
+_REPLY_FIELD = re.compile(r"(?i)max\w{0,40}tokens")
 _REPLY_LIMIT = re.compile(
     r"(?i)(?:>(?!=)|<=?|at most|no more than|less than(?: or equal to)?|limit(?: of| is)?"
     rf"|maximum(?: allowed)?(?: value)?(?: of| is)?|\b[01] ?(?:,|to|and|-))\W{{0,3}}{_TOKENS}"
@@ -322,7 +325,7 @@ class Complaint:
     """What an endpoint says of an error.
 
     Args:
-        words: its message, in one line and without the key; empty for none.
+        words: the beginning of its message, in one line and without the key; empty for none.
         codes: names of the error's kind and of the field it is about.
         n_ctx: llama.cpp's field of that name, the tokens of its window; 0 where there is none.
     """
@@ -369,8 +372,8 @@ def complaint_of(data: Any, redact: Redact) -> Complaint:  # noqa: ANN401 - any 
 
 
 def _words(text: str, redact: Redact) -> str:
-    """A text in one line and without the key; nothing of a web page."""
-    return "" if text.lstrip().startswith("<") else one_line(redact(text))
+    """The beginning of a text, in one line and without the key; nothing of a web page."""
+    return "" if text.lstrip().startswith("<") else one_line(redact(text))[:SEARCHED]
 
 
 def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:
