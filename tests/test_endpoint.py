@@ -421,6 +421,16 @@ def test_as_many_tokens_of_a_reply_are_asked_for_as_an_endpoint_allows(
     assert [asked.body[field] for asked in server.asked[1:]] == [4096, 2048]
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_an_endpoint_that_allows_ever_fewer_tokens_is_not_asked_for_ever(serve: Serve, way: str):
+    field = "max_output_tokens" if "responses" in way else "max_tokens"
+    server = serve(lambda body: failing(400, f"{field} must be at most {body[field] - 1}"))
+    model = WAYS[way]()
+    for _ in range(2):
+        assert failed(short()._replace(limit=4096), model).reason == "request"
+    assert [asked.body[field] for asked in server.asked] == [4096, 4095, 4095]
+
+
 @pytest.mark.parametrize(
     ("told", "advice"),
     [
