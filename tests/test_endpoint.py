@@ -520,6 +520,10 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
         answering(301, Location="https://login.example.org/v1?key=1"), "request",
         r"elsewhere to login\.example\.org: check OPENAI_BASE_URL\.",
     ),
+    "a redirect with the key": (
+        answering(307, Location=f"http://{KEY}:x@{'x' * 190}{KEY}.example/{KEY}"), "request",
+        r"elsewhere to x{190}\*\*\*\.exampl: check OPENAI_BASE_URL\.",
+    ),
     "a redirect to no address": (
         answering(302, Location="http://evil[31m.example/"), "request",
         r"The endpoint sends calls elsewhere: check OPENAI_BASE_URL\.",

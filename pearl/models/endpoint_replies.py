@@ -376,10 +376,12 @@ def _words(text: str, redact: Redact) -> str:
     return "" if text.lstrip().startswith("<") else one_line(redact(text))[:SEARCHED]
 
 
-def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:
-    """The error for an endpoint's answer with a status of 300 or above, its headers and its body's
-    complaint."""
-    reason, message = _judged(status, headers, complaint)
+def failure(
+    status: int, headers: Mapping[str, str], complaint: Complaint, redact: Redact = str
+) -> ModelError:
+    """The error for an endpoint's answer with a status of 300 or above, its headers, of which
+    ``redact`` takes out the key, and its body's complaint."""
+    reason, message = _judged(status, headers, complaint, redact)
     seconds = number(headers.get("retry-after-ms", ""), 1000)
     if seconds is None:
         seconds = number(text := headers.get("Retry-After", ""))
@@ -399,14 +401,17 @@ def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> Mo
     return error
 
 
-def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tuple[str, str]:
+def _judged(
+    status: int, headers: Mapping[str, str], complaint: Complaint, redact: Redact
+) -> tuple[str, str]:
     """A `ModelError`'s reason and message."""
     words = complaint.words[:SHOWN] or f"it says {status} and no more."
     words = words if words.endswith((".", "!", "?")) else f"{words}."
     if status < 400:
-        host = None
+        host = ""
         with suppress(ValueError):  # The address may be none.
-            host = urlsplit(headers.get("Location", "")).hostname
+            # As it is written: `hostname` is in lower case, where no base64 is recognized.
+            host = redact(urlsplit(headers.get("Location", "")).netloc.rpartition("@")[2])
         where = f" to {host[:SHOWN]}" if host else ""
         return "request", f"The endpoint sends calls elsewhere{where}: check OPENAI_BASE_URL."
     if status == 402 or any(code in complaint.text for code in QUOTA):
