@@ -367,8 +367,7 @@ def complaint_of(data: Any, redact: Redact) -> Complaint:  # noqa: ANN401 - any 
     if not isinstance(words, str):
         # Validators list what is wrong with each field.
         words = json.dumps(words, ensure_ascii=False)
-    n_ctx = error.get("n_ctx")
-    return Complaint(_words(words, redact), codes, n_ctx if type(n_ctx) is int else 0)
+    return Complaint(_words(words, redact), codes, natural(error.get("n_ctx")))
 
 
 def _words(text: str, redact: Redact) -> str:
