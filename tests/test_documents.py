@@ -145,6 +145,8 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         ("a.html", b"<table><tr><th>A<td>B<tr><td>1<td>2</table><ul><li>x<li>y</ul>", LISTS),
         ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
         ("a.txt", LEASE.encode("utf-16"), LEASE),
+        ("a.txt", f"\ufeff{LEASE}".encode("utf-32-le"), LEASE),
+        ("a.txt", f"\ufeff{LEASE}".encode("utf-32-be"), LEASE),
     ],
     ids=(
         "word",
@@ -158,6 +160,8 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         "unclosed",
         "markdown",
         "utf-16",
+        "utf-32-le",
+        "utf-32-be",
     ),
 )
 def test_a_document_is_read_as_text(name: str, data: bytes, text: str):
