@@ -268,6 +268,8 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         ("a.html", OL.encode(), "c. x\n   d. y\n   ii. z\n\n9. p\n8. q\n2. r"),
         ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
         ("a.txt", LEASE.encode("utf-16"), LEASE),
+        ("a.txt", f"\ufeff{LEASE}".encode("utf-32-le"), LEASE),
+        ("a.txt", f"\ufeff{LEASE}".encode("utf-32-be"), LEASE),
     ],
     ids=(
         "word",
@@ -284,6 +286,8 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         "numbers",
         "markdown",
         "utf-16",
+        "utf-32-le",
+        "utf-32-be",
     ),
 )
 def test_a_document_is_read_as_text(name: str, data: bytes, text: str):

@@ -22,7 +22,7 @@ from aiohttp import web
 import pearl
 from pearl.lang.source import Source
 from pearl.models.base import Model, ModelError, Reply, Request, Usage
-from pearl.models.endpoint_replies import Complaint, failure
+from pearl.models.endpoint_replies import Complaint, complaint_of, failure
 from pearl.models.openai import Endpoint, OpenAI, RequestFormat, RequestWriter
 from pearl.models.openai_client import HANDED_OVER
 from pearl.models.settings import Settings
@@ -422,6 +422,16 @@ def test_as_many_tokens_of_a_reply_are_asked_for_as_an_endpoint_allows(
     assert [asked.body[field] for asked in server.asked[1:]] == [4096, 2048]
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_an_endpoint_that_allows_ever_fewer_tokens_is_not_asked_for_ever(serve: Serve, way: str):
+    field = "max_output_tokens" if "responses" in way else "max_tokens"
+    server = serve(lambda body: failing(400, f"{field} must be at most {body[field] - 1}"))
+    model = WAYS[way]()
+    for _ in range(2):
+        assert failed(short()._replace(limit=4096), model).reason == "request"
+    assert [asked.body[field] for asked in server.asked] == [4096, 4095, 4095]
+
+
 @pytest.mark.parametrize(
     ("told", "advice"),
     [
@@ -437,6 +447,16 @@ def test_what_names_no_number_of_a_reply_s_tokens_is_told(serve: Serve, told: st
     error = failed(short()._replace(limit=4096))
     assert (" Set PEARL_MAX_TOKENS to what it allows." in str(error)) == advice
     assert 2048 not in [asked.body.get("max_tokens") for asked in server.asked]
+
+
+@pytest.mark.parametrize("words", ["max", "prompt is too long 1,111,111", "max_tokens > 1,111,111"])
+def test_an_error_s_long_words_are_searched_at_once(words: str):
+    # In square time, each would take minutes.
+    words += words[-4:] * 100_000
+    error = failure(400, {}, complaint_of({"error": {"message": words, "code": words}}, str))
+    assert len(str(error)) < 300
+    assert len(error.complaint) < 10_000
+    assert RequestFormat().without(error.complaint).most < 10**12
 
 
 # --- what goes wrong ---
@@ -498,6 +518,10 @@ FAILURES: dict[str, tuple[Any, str, str]] = {
     "a redirect": (
         answering(301, Location="https://login.example.org/v1?key=1"), "request",
         r"elsewhere to login\.example\.org: check OPENAI_BASE_URL\.",
+    ),
+    "a redirect with the key": (
+        answering(307, Location=f"http://{KEY}:x@{'x' * 190}{KEY}.example/{KEY}"), "request",
+        r"elsewhere to x{190}\*\*\*\.exampl: check OPENAI_BASE_URL\.",
     ),
     "a redirect to no address": (
         answering(302, Location="http://evil[31m.example/"), "request",

@@ -168,6 +168,12 @@ def test_where_nothing_can_be_learned_the_setting_is_named(words: str):
     assert str(error).endswith("Say in PEARL_CONTEXT how many tokens fit it.")
 
 
+@pytest.mark.parametrize("n_ctx", [-5, 0, True, 4096.5, 10**30])
+def test_a_window_of_no_natural_number_is_none(n_ctx: object):
+    error = failure(400, {}, complaint_of({"error": {**LLAMA_CPP["error"], "n_ctx": n_ctx}}, str))
+    assert (error.reason, error.window, "PEARL_CONTEXT" in str(error)) == ("context", None, True)
+
+
 def test_where_a_window_was_given_a_smaller_one_is_asked_for(serve: Serve):
     serve(windowed("prompt is too long"))
     Path("s.txt").write_text(STORY.text)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import InputError, install_command, refuse
 from pearl.lang.source import Source, decode, read_bytes
+from pearl.lang.text import shorten
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -104,7 +106,7 @@ def read_row(line: str, where: str) -> dict[str, Any]:
         where: its file and line, for messages.
 
     Raises:
-        InputError: the line is no JSON, or no object.
+        InputError: the line is no JSON, or no object, or an object in it has a key twice.
     """
     row = _read_json(line, where)
     if not isinstance(row, dict):
@@ -116,6 +118,8 @@ def _read_json(line: str, where: str, otherwise: str = "") -> Any:  # noqa: ANN4
     check_utf_8(line, where)
     try:
         return _decode(line)
+    except InputError as error:
+        raise InputError(f"{where} {error}") from None
     except (ValueError, RecursionError) as error:
         raise json_problem(error, where, otherwise) from None
 
@@ -141,7 +145,17 @@ def _nothing(constant: str) -> None:
         raise json.JSONDecodeError("Infinity is no JSON", constant, 0)
 
 
-_decode = json.JSONDecoder(parse_constant=_nothing).decode
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of its keys and values, or an `InputError`, the end of a sentence."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        # JSON leaves open which of the two counts.
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise InputError(f'has the key "{shorten(key)}" twice in one object: leave one of them.')
+    return row
+
+
+_decode = json.JSONDecoder(parse_constant=_nothing, object_pairs_hook=_object).decode
 
 
 def row_id(row: dict[str, Any], where: str, noun: str) -> str:
@@ -179,7 +193,8 @@ def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
         otherwise: what could be given in place of such rows, as the end of a sentence.
 
     Raises:
-        InputError: the line is no JSON, or no object with a plan.
+        InputError: the line is no JSON, or no object with a plan, or an object in it has a key
+            twice.
     """
     row = _read_json(line, name, otherwise)
     if isinstance(row, dict) and row.get("plan") and not isinstance(row["plan"], str):

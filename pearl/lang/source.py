@@ -75,7 +75,8 @@ class Place(NamedTuple):
 
 _LINE_END, _WORD = pattern("\n"), pattern(r"\S+")
 _ROW = pattern(r"(.+\.jsonl):(\d+)", re.DOTALL)
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_MARKS = {"UTF-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"), "UTF-16": (b"\xff\xfe", b"\xfe\xff")}
+"""Byte order marks of encodings; of UTF-32 first, as one begins with a mark of UTF-16."""
 
 
 @dataclass(frozen=True)
@@ -243,12 +244,12 @@ def read_lines(path: str) -> Iterator[tuple[str, bytes]]:
         path: the file.
 
     Raises:
-        InputError: missing, a directory, unreadable, UTF-16, or empty.
+        InputError: missing, a directory, unreadable, UTF-16 or UTF-32, or empty.
     """
     with _readable(path, "plan"), Path(path).open("rb") as file:
         blank = True
         for number, line in enumerate(file, 1):
-            if number == 1 and line.startswith(UTF_16):
+            if number == 1 and marked(line):
                 decode(path, line, "plan")
             if line.strip():
                 blank = False
@@ -309,6 +310,11 @@ _SHEETS = (b"xl/workbook", b"opendocument.spreadsheet", b"W\0o\0r\0k\0b\0o\0o\0k
 """Bytes that mark a packed file or a file of Microsoft Office as a spreadsheet."""
 
 
+def marked(data: bytes) -> str:
+    """``UTF-16`` or ``UTF-32``, if a text's bytes begin with its mark; else empty."""
+    return next((name for name, marks in _MARKS.items() if data.startswith(marks)), "")
+
+
 def decode(name: str, data: bytes, noun: str, *, rows: bool = False) -> Source:
     """The text of a file's bytes.
 
@@ -323,8 +329,8 @@ def decode(name: str, data: bytes, noun: str, *, rows: bool = False) -> Source:
         InputError: binary, not UTF-8, or empty.
     """
     shown = "Standard input" if name == "-" else name
-    if data.startswith(UTF_16):
-        raise InputError(f"{shown} is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8.")
+    if form := marked(data):
+        raise InputError(f"{shown} is {form}: convert it, with iconv -f {form} -t UTF-8.")
     for start, kind in _FORMS.items():
         if data.startswith(start):
             is_sheet = any(map(data.__contains__, _SHEETS)) and kind != "a PDF"

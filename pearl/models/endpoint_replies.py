@@ -27,6 +27,9 @@ from pearl.prompts.calls import ExecuteStep
 SHOWN = 200
 """The most characters of an endpoint's own words that a message repeats."""
 
+SEARCHED = 4000
+"""The most characters of an error's words that are searched for what they mean."""
+
 LONGEST = 1_000_000
 """The most characters of a reply; no further prompt could hold more."""
 
@@ -277,7 +280,7 @@ TOO_LONG = (
 )  # fmt: skip
 """How endpoints say that a prompt does not fit."""
 
-_TOKENS = r"(\d{1,3}(?:,\d{3})+|\d{3,9})(?!\d|\.\d)"
+_TOKENS = r"(\d{1,3}(?:,\d{3}){1,3}|\d{3,9})(?!\d|\.\d)"
 _WINDOWS = [
     re.compile(pattern.replace("N", _TOKENS), re.IGNORECASE)
     for pattern in (
@@ -291,7 +294,7 @@ _WINDOWS = [
 ]
 """How endpoints name the tokens that fit a model, each in its own words."""
 
-_REPLY_FIELD = re.compile(r"(?i)max\w*tokens")
+_REPLY_FIELD = re.compile(r"(?i)max\w{0,40}tokens")
 _REPLY_LIMIT = re.compile(
     r"(?i)(?:>(?!=)|<=?|at most|no more than|less than(?: or equal to)?|limit(?: of| is)?"
     rf"|maximum(?: allowed)?(?: value)?(?: of| is)?|\b[01] ?(?:,|to|and|-))\W{{0,3}}{_TOKENS}"
@@ -322,7 +325,7 @@ class Complaint:
     """What an endpoint says of an error.
 
     Args:
-        words: its message, in one line and without the key; empty for none.
+        words: the beginning of its message, in one line and without the key; empty for none.
         codes: names of the error's kind and of the field it is about.
         n_ctx: llama.cpp's field of that name, the tokens of its window; 0 where there is none.
     """
@@ -364,19 +367,20 @@ def complaint_of(data: Any, redact: Redact) -> Complaint:  # noqa: ANN401 - any 
     if not isinstance(words, str):
         # Validators list what is wrong with each field.
         words = json.dumps(words, ensure_ascii=False)
-    n_ctx = error.get("n_ctx")
-    return Complaint(_words(words, redact), codes, n_ctx if type(n_ctx) is int else 0)
+    return Complaint(_words(words, redact), codes, natural(error.get("n_ctx")))
 
 
 def _words(text: str, redact: Redact) -> str:
-    """A text in one line and without the key; nothing of a web page."""
-    return "" if text.lstrip().startswith("<") else one_line(redact(text))
+    """The beginning of a text, in one line and without the key; nothing of a web page."""
+    return "" if text.lstrip().startswith("<") else one_line(redact(text))[:SEARCHED]
 
 
-def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:
-    """The error for an endpoint's answer with a status of 300 or above, its headers and its body's
-    complaint."""
-    reason, message = _judged(status, headers, complaint)
+def failure(
+    status: int, headers: Mapping[str, str], complaint: Complaint, redact: Redact = str
+) -> ModelError:
+    """The error for an endpoint's answer with a status of 300 or above, its headers, of which
+    ``redact`` takes out the key, and its body's complaint."""
+    reason, message = _judged(status, headers, complaint, redact)
     seconds = number(headers.get("retry-after-ms", ""), 1000)
     if seconds is None:
         seconds = number(text := headers.get("Retry-After", ""))
@@ -396,14 +400,17 @@ def failure(status: int, headers: Mapping[str, str], complaint: Complaint) -> Mo
     return error
 
 
-def _judged(status: int, headers: Mapping[str, str], complaint: Complaint) -> tuple[str, str]:
+def _judged(
+    status: int, headers: Mapping[str, str], complaint: Complaint, redact: Redact
+) -> tuple[str, str]:
     """A `ModelError`'s reason and message."""
     words = complaint.words[:SHOWN] or f"it says {status} and no more."
     words = words if words.endswith((".", "!", "?")) else f"{words}."
     if status < 400:
-        host = None
+        host = ""
         with suppress(ValueError):  # The address may be none.
-            host = urlsplit(headers.get("Location", "")).hostname
+            # As it is written: `hostname` is in lower case, where no base64 is recognized.
+            host = redact(urlsplit(headers.get("Location", "")).netloc.rpartition("@")[2])
         where = f" to {host[:SHOWN]}" if host else ""
         return "request", f"The endpoint sends calls elsewhere{where}: check OPENAI_BASE_URL."
     if status == 402 or any(code in complaint.text for code in QUOTA):

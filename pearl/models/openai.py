@@ -169,7 +169,8 @@ class RequestFormat:
             form = replace(form, greedy=False)
         named = re.search(rf"\b{form.limit}\b", complaint)
         if stated := reply_limit(complaint):
-            form = replace(form, most=min(stated, form.most or stated))
+            # Only once: an endpoint that names ever lower numbers would be asked for ever.
+            form = replace(form, most=form.most or stated)
         elif not form.settled and named and NOT_TAKEN.search(complaint):
             other = NEW_LIMIT if form.limit == OLD_LIMIT else OLD_LIMIT
             form = replace(form, limit=other, settled=True)

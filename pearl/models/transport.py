@@ -142,7 +142,8 @@ class Transport:
         body = await incoming.read_error(min(ERROR_TIME, self.settings.timeout / 2))
         if missing and status in (404, 405):
             raise ModelError("request", missing)
-        raise failure(status, incoming.headers, read_complaint(body, self.redact))
+        complaint = read_complaint(body, self.redact)
+        raise failure(status, incoming.headers, complaint, self.redact)
 
     async def request(
         self,

@@ -27,7 +27,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from pearl.lang.errors import InputError, LinesError, install_command, refuse
-from pearl.lang.source import START, UTF_16, Source, decode, files_below, read_bytes
+from pearl.lang.source import START, Source, decode, files_below, marked, read_bytes
 from pearl.lang.text import composed, one_line, page_encoding, printable
 from pearl.retrieval import text_cache
 from pearl.retrieval.pdf import pdf
@@ -82,8 +82,8 @@ def read_document(path: str, seconds: float = _SECONDS, stopped: Event | None = 
     data = read_bytes(path, "document")
     kind = _kind(path, data)
     if kind is None:
-        if data.startswith(UTF_16):
-            data = data.decode("utf-16", "replace").encode("utf-8", "replace")
+        if form := marked(data):
+            data = data.decode(form, "replace").encode("utf-8", "replace")
         source = decode(path, data, "document")
         return Source(path, composed(source.text))
     name = "Standard input" if path == "-" else path
