@@ -641,6 +641,30 @@ def test_what_has_no_end_is_not_read_until_memory_has_one(
     assert told.told == ["pearl: /dev/zero has more than 3 MB: name a file."]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "lint large.actions",
+        "lint large.plan",
+        "lint rows.jsonl",
+        "fmt large.plan",
+        "graph large.plan",
+        "actions --library large.actions",
+        "run large.plan story.txt --model offline",
+        "batch rows.jsonl -o answers.jsonl --model offline",
+    ],
+)
+def test_a_plan_or_library_of_many_megabytes_is_not_checked(line: str):
+    text = "FIND_X(CTX, X) : " + "Find X in CTX. " * 300_000
+    row = {"id": "a", "document": "story.txt", "plan": text}
+    Path("large.actions").write_text(text, encoding="utf-8")
+    Path("large.plan").write_text(f"1. a = {text}", encoding="utf-8")
+    Path("rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    Path("story.txt").write_text(STORY, encoding="utf-8")
+    told = one_line(call(*line.split()), 1 if line.startswith(("lint", "fmt")) else 2)
+    assert "a plan or a library has at most 4,000,000 characters, and this one has 4,500," in told
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_keeps_the_journal(number: signal.Signals, tmp_path: Path):
     with Server([dripping]) as server:

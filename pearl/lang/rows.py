@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import InputError, install_command, refuse
-from pearl.lang.source import Source, decode, read_bytes
+from pearl.lang.source import Source, check_size, decode, read_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -186,6 +186,7 @@ def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
         raise InputError(f"{name}: plan is to be a text.")
     if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
         raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
+    check_size(row["plan"], name)
     return row
 
 

@@ -205,6 +205,39 @@ def read_source(path: str, noun: str = "file", *, rows: bool = False) -> Source:
     return decode(path, read_bytes(path, noun), noun, rows=rows)
 
 
+LARGEST_PLAN = 4_000_000
+"""The most characters of a plan or library: the checker takes some 150 bytes of memory for each."""
+
+
+def read_plan(path: str, noun: str = "plan") -> Source:
+    """Read a plan or a library, as `read_source` reads a text.
+
+    Raises:
+        InputError: as there, or it has too many characters.
+    """
+    source = read_source(path, noun)
+    check_size(source.text, path)
+    return source
+
+
+def check_size(text: str, where: str) -> None:
+    """Check that a plan or a library has at most `LARGEST_PLAN` characters.
+
+    Args:
+        text: the plan or the library.
+        where: its file, or file and line, for messages.
+
+    Raises:
+        InputError: it has more.
+    """
+    if len(text) > LARGEST_PLAN:
+        shown = "Standard input" if where == "-" else where
+        raise InputError(
+            f"{shown}: a plan or a library has at most {LARGEST_PLAN:,} characters, and this one "
+            f"has {len(text):,}: split it."
+        )
+
+
 def read_bytes(path: str, noun: str) -> bytes:
     """The bytes of a file, or of standard input, as `read_source` takes them.
 
