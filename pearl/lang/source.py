@@ -12,16 +12,17 @@ import re
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from importlib import import_module
 from io import BufferedIOBase
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from pearl.lang.errors import InputError, UnreadableError
 from pearl.lang.text import one_line, pattern, printable, text_digest
@@ -182,6 +183,35 @@ class Source:
     def at(self, span: Span) -> str:
         """The text a span covers."""
         return self.text[span.start : span.end]
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def cached_by_digest(size: int) -> Callable[[_Function], _Function]:
+    """Caches the last values of a function by the digest of the text that it takes first, so that
+    the cache does not hold long texts, as that of `lru_cache` does.
+
+    Args:
+        size: how many values are cached.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        known: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+
+        @wraps(function)
+        def cached(text: str | Source, *others: Any) -> Any:  # noqa: ANN401 - as the function
+            key = (text_digest(text) if isinstance(text, str) else text.digest, *others)
+            with suppress(KeyError):
+                return known[key]
+            value = known[key] = function(text, *others)
+            if len(known) > size:
+                known.popitem(last=False)
+            return value
+
+        return cast("_Function", cached)
+
+    return decorate
 
 
 def full_name(name: str, names: Collection[str]) -> str:
