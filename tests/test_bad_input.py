@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+import unicodedata
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import pearl
+from pearl.jobs.answer_metrics import holds
 from pearl.lang.output_files import replacing
+from pearl.lang.source import Source
+from pearl.lang.text import normalized
+from pearl.models.embeddings import TfIdf
+from pearl.prompts.render import fenced
+from pearl.retrieval.converters import read_document
+from pearl.retrieval.retriever import DocumentRetriever
 from pearl.store.store import open_store
 from tests.forks import ROOT, Fork
 from tests.runs import runs
@@ -517,6 +530,26 @@ def test_a_byte_order_mark_and_crlf_are_fine(text: str):
         assert quote["span"]
 
 
+def test_a_letter_with_many_marks_holds_nothing_up():
+    for marks in ("\u0301" * (1 << 18) + "\u0316" * (1 << 18), "\u0f73" * (1 << 18)):
+        text = f"Mara left. e\u0301, fi\N{LATIN SMALL LIGATURE FI} \uff41{marks}"
+        Path("marks.txt").write_text(text, encoding="utf-8")
+        assert read_document("marks.txt").text == text.replace("e\u0301", "é")
+        assert normalized(text, "NFKC") == f"Mara left. é, fifi a{marks}"
+        assert holds(text, "Mara left")
+        assert fenced("document", text).startswith("<document>\n")
+        assert DocumentRetriever(Source("d", text)).paragraphs
+        assert any(asyncio.run(TfIdf()([text, "Mara"]))[0])
+
+
+@given(st.text("ae é\u0301\u0316\u0344\u0f73\uff9eｶﬁ가\u1100\u1161", max_size=90))
+@example("ｶ" + "\u0316\uff9e" * 15)
+def test_texts_with_fewer_marks_are_in_unicode_s_own_forms(text: str):
+    forms: tuple[Literal["NFC", "NFKC", "NFKD"], ...] = ("NFC", "NFKC", "NFKD")
+    for form in forms if not re.search("[\u0301\u0316\u0344\u0f73\uff9e]{31}", text) else ():
+        assert normalized(text, form) == unicodedata.normalize(form, text)
+
+
 def test_a_very_long_question_is_only_a_question():
     result = call("ask", "story.txt", "why " * 25_000, "--json")
     assert result.code == 0
@@ -603,6 +636,30 @@ def test_what_has_no_end_is_not_read_until_memory_has_one(
     told = call(name, "/dev/zero", *more, *(["--model", "offline"] if more else []))
     assert told.code in (1, 2)
     assert told.told == ["pearl: /dev/zero has more than 3 MB: name a file."]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "lint large.actions",
+        "lint large.plan",
+        "lint rows.jsonl",
+        "fmt large.plan",
+        "graph large.plan",
+        "actions --library large.actions",
+        "run large.plan story.txt --model offline",
+        "batch rows.jsonl -o answers.jsonl --model offline",
+    ],
+)
+def test_a_plan_or_library_of_many_megabytes_is_not_checked(line: str):
+    text = "FIND_X(CTX, X) : " + "Find X in CTX. " * 300_000
+    row = {"id": "a", "document": "story.txt", "plan": text}
+    Path("large.actions").write_text(text, encoding="utf-8")
+    Path("large.plan").write_text(f"1. a = {text}", encoding="utf-8")
+    Path("rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    Path("story.txt").write_text(STORY, encoding="utf-8")
+    told = one_line(call(*line.split()), 1 if line.startswith(("lint", "fmt")) else 2)
+    assert "a plan or a library has at most 4,000,000 characters, and this one has 4,500," in told
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

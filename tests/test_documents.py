@@ -425,6 +425,17 @@ def test_what_cannot_be_read_is_said_in_a_line(name: str, data: bytes, told: str
     assert "the secret" not in line
 
 
+def test_a_page_does_not_become_a_text_many_times_its_size(monkeypatch: pytest.MonkeyPatch):
+    page = b"<table>" + b"<tr><td colspan=1000>x<td colspan='\xc2\xb2'>y<td colspan=2>z" * 5_000
+    Path("a.html").write_bytes(page)
+    text = read_document("a.html").text
+    assert text.endswith(f"| x{' |' * 99} y | z | |")
+    assert len(text) < 10 * len(page)
+    monkeypatch.setattr(documents, "LARGEST", 1_000_000)
+    with pytest.raises(ValueError, match=r"^its text has 1,0\d\d,\d{3} characters, and 1,000,000"):
+        documents._text(documents._KINDS["html"], page)
+
+
 def test_every_document_that_cannot_be_read_is_named():
     Path("in").mkdir()
     for name, data in {"a.txt": b"ett\xe9", "b.txt": b"Fine.", "c.pdf": b"%PDF-1.4 x"}.items():

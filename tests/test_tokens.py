@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import socket
+import weakref
 from pathlib import Path
 
 import pytest
 
+from pearl.lang.ast import Action, Param, Step
+from pearl.lang.source import Source
 from pearl.models import tokens
+from pearl.models.base import ModelError, Request, Usage
+from pearl.models.endpoint_replies import check_read
 from pearl.models.tokens import count_tokens
+from pearl.prompts.calls import ExecuteStep
+from pearl.runtime.fit_to_window import size_of
 
 
 def test_nothing_is_fetched_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -49,6 +57,29 @@ def test_a_long_document_is_counted_in_pieces(examples: Path):
     story = (examples / "lighthouse.txt").read_text(encoding="utf-8")
     once = count_tokens(story, "gpt-4o")
     assert count_tokens(story * 20, "gpt-4o") == pytest.approx(20 * once, rel=0.001)
+
+
+def test_a_document_s_tokens_are_remembered_and_the_document_is_not():
+    class Document(str):
+        """A text that tells when nothing holds it any more."""
+
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(str(text))
+        return count_tokens(text)
+
+    for number in (1, 2):
+        text = Document("Mara left the lighthouse. " * 1000)
+        action, step = Action("TELL", (Param("CTX"),)), Step("a", "TELL", ())
+        request = Request(ExecuteStep(Source("d", text), action, step, ()), (), "a", "k")
+        assert size_of(Source("d", text), count) == count_tokens(text)
+        with pytest.raises(ModelError, match="cut the document"):
+            check_read(request, "gpt-4o", Usage(prompt_tokens=10))
+        held = weakref.ref(text)
+        del text, request
+        gc.collect()
+        assert (held(), len(counted)) == (None, 1), number
 
 
 @pytest.mark.parametrize("text", [" " * 1_000_000, "a" * 500_000, "\ud800"])

@@ -7,6 +7,7 @@ import base64
 import gzip
 import html
 import json
+import os
 import re
 import threading
 import tracemalloc
@@ -751,7 +752,6 @@ GOOD = 'about = "It."\nendpoint = "https://a.example/x"\n'
         (f"[it]\n{GOOD}[it.static]\nq = '${{A B}}'\n", "it.static.q: write a variable as ${NAME}"),
         (f"[it]\n{GOOD}[it.headers]\nHost = 'x'\n", "it.headers.Host: such a name cannot be"),
         (f'[it]\n{GOOD}[it.headers]\nA = "x\\ny"\n', "it.headers.A: give a text, in one line."),
-        (f"[it]\n{GOOD}ca = 'none.pem'\n", "it.ca: that is no file of certificates"),
         ("[Bad]\n", '"Bad": that is no tool\'s name'),
         ("[none]\n", "another word than none"),
         ("it = 3\n", "it: give a table, as [it]."),
@@ -808,6 +808,13 @@ def test_a_path_takes_what_is_there_and_one():
     told = "is to be required, and no array."
     mistakes = read_tools(declare(text)).mistakes
     assert mistakes == (f"it.endpoint: {{q}} {told}", f"it.endpoint: {{r}} {told}")
+
+
+def test_certificates_are_waited_for_at_no_pipe():
+    os.mkfifo("pipe")
+    for name in ("pipe", "/dev/zero", "none.pem"):
+        told = "it.ca: that is no file of certificates: give one in PEM."
+        assert read_tools(declare(f"[it]\n{GOOD}ca = '{name}'\n")).mistakes == (told,)
 
 
 def test_an_unknown_kind_is_all_that_is_wrong():

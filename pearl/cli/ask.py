@@ -20,7 +20,7 @@ from pearl.cli.inputs import (
 from pearl.cli.options import Options, choose, shared
 from pearl.cli.output import check_output, deliver, emit_json, follow_up, on_screen, settle
 from pearl.lang.errors import InputError
-from pearl.lang.source import read_source
+from pearl.lang.source import read_plan, read_source
 from pearl.lang.text import counted, passage_line, printable, printable_lines
 from pearl.retrieval.converters import read_documents
 
@@ -176,7 +176,7 @@ def run_command(plan: str, documents: tuple[str, ...], options: Options) -> None
     if [*documents, plan].count("-") > 1:
         raise InputError("Only one of the plan and the documents can be standard input.")
     model = choose(options.reader or options.model)
-    source = read_source(plan, "plan")
+    source = read_plan(plan)
     warn_of_library(source, options.libraries)
     library = load_sound(own_libraries(source, options.libraries), folder_of(source))
     doc = read_documents(documents)

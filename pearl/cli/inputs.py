@@ -22,7 +22,7 @@ from pearl.lang.source import (
     decode,
     files_below,
     read_lines,
-    read_source,
+    read_plan,
     read_toml,
     shipped_actions,
 )
@@ -107,7 +107,7 @@ def _read(path: str, refused: Callable[[UnreadableError], object]) -> Iterator[I
                 except InputError as error:
                     refused(UnreadableError(str(error), name))
             return
-        source = read_source(path, "library" if path.endswith(".actions") else "plan")
+        source = read_plan(path, "library" if path.endswith(".actions") else "plan")
         is_library = path.endswith(".actions") or _is_library(source.text)
         if path.endswith(".plan") and is_library:
             raise InputError(f"{path} is an action library: save it as {path[:-4]}actions.")

@@ -40,7 +40,7 @@ from pearl.cli.output import (
 )
 from pearl.lang.errors import InputError
 from pearl.lang.output_files import write
-from pearl.lang.source import Source, TextKind, read_bytes, read_source
+from pearl.lang.source import Source, TextKind, read_bytes, read_plan
 from pearl.lang.text import counted, printable
 
 if TYPE_CHECKING:
@@ -412,7 +412,7 @@ def graph_command(plan: str, form: str | None, options: Options) -> None:
         raise InputError(f"{plan} has many plans: name one plan, or a question of a run as RUN/ID.")
     if plan.endswith(".actions"):
         raise InputError(f"{plan} is a library of actions: name a plan, which calls them.")
-    parsed = parse(read_source(plan, "plan"))
+    parsed = parse(read_plan(plan))
     if parsed.broken or not parsed.plan.steps:
         raise NoAnswer(f"{plan} cannot be drawn as it stands: mend what pearl lint finds.")
     steps, defined = {step.name for step in parsed.plan.steps}, {DOCUMENT}

@@ -25,7 +25,7 @@ from pearl.jobs.progress import processors
 from pearl.jobs.workers import Task
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.rows import read_row, read_rows, refuse_table, row_id
-from pearl.lang.source import LONGEST_PATH, Source, decode
+from pearl.lang.source import LONGEST_PATH, Source, check_size, decode
 from pearl.lang.text import composed, counted, one_line, shorten
 from pearl.lang.values import digest
 from pearl.prompts.calls import letter, letter_of
@@ -521,6 +521,7 @@ def parse_question(row: dict[str, Any], name: str) -> Question:
     for key in ("question", "plan"):
         if row.get(key) is not None and not isinstance(row[key], str):
             raise InputError(f"{name}: {key} is to be a text.")
+    check_size(row.get("plan") or "", name)
     document, paths = row.get("document"), row.get("documents") or []
     if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
         raise InputError(f"{name}: documents is to be a list of paths.")

@@ -23,7 +23,7 @@ from pearl.lang.errors import InputError
 from pearl.lang.grammar import ParseFailure, parse_action, parse_step, unquote
 from pearl.lang.parser import CALLED, parse
 from pearl.lang.printer import print_library
-from pearl.lang.source import Source, Span, read_source, shipped_actions
+from pearl.lang.source import Source, Span, read_plan, shipped_actions
 from pearl.lang.text import close_name, pattern
 from pearl.lang.values import digest
 
@@ -394,7 +394,7 @@ def library_source(name: str) -> Source:
         raise InputError(
             f"no library is named {name}{close}: use one of {', '.join(names)}, or a file's path."
         )
-    return read_source(name, "action library")
+    return read_plan(name, "action library")
 
 
 def library_actions(source: Source) -> tuple[ast.Action, ...]:

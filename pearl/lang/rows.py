@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import InputError, install_command, refuse
-from pearl.lang.source import Source, decode, read_bytes
+from pearl.lang.source import Source, check_size, decode, read_bytes
 from pearl.lang.text import shorten
 
 if TYPE_CHECKING:
@@ -201,6 +201,7 @@ def plan_row(line: str, name: str, otherwise: str = "") -> dict[str, Any]:
         raise InputError(f"{name}: plan is to be a text.")
     if not isinstance(row, dict) or not isinstance(row.get("plan"), str):
         raise InputError(f'{name} has no "plan": give a row such as {{"plan": "1. …"}}.')
+    check_size(row["plan"], name)
     return row
 
 

@@ -12,16 +12,17 @@ import re
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from importlib import import_module
 from io import BufferedIOBase
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from pearl.lang.errors import InputError, UnreadableError
 from pearl.lang.text import one_line, pattern, printable, text_digest
@@ -185,6 +186,35 @@ class Source:
         return self.text[span.start : span.end]
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def cached_by_digest(size: int) -> Callable[[_Function], _Function]:
+    """Caches the last values of a function by the digest of the text that it takes first, so that
+    the cache does not hold long texts, as that of `lru_cache` does.
+
+    Args:
+        size: how many values are cached.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        known: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+
+        @wraps(function)
+        def cached(text: str | Source, *others: Any) -> Any:  # noqa: ANN401 - as the function
+            key = (text_digest(text) if isinstance(text, str) else text.digest, *others)
+            with suppress(KeyError):
+                return known[key]
+            value = known[key] = function(text, *others)
+            if len(known) > size:
+                known.popitem(last=False)
+            return value
+
+        return cast("_Function", cached)
+
+    return decorate
+
+
 def full_name(name: str, names: Collection[str]) -> str:
     """The full name of the document that a name means, which may lack its ending; empty where it
     means none, or more than one."""
@@ -204,6 +234,39 @@ def read_source(path: str, noun: str = "file", *, rows: bool = False) -> Source:
         InputError: missing, a directory, unreadable, binary, not UTF-8, or empty.
     """
     return decode(path, read_bytes(path, noun), noun, rows=rows)
+
+
+LARGEST_PLAN = 4_000_000
+"""The most characters of a plan or library: the checker takes some 150 bytes of memory for each."""
+
+
+def read_plan(path: str, noun: str = "plan") -> Source:
+    """Read a plan or a library, as `read_source` reads a text.
+
+    Raises:
+        InputError: as there, or it has too many characters.
+    """
+    source = read_source(path, noun)
+    check_size(source.text, path)
+    return source
+
+
+def check_size(text: str, where: str) -> None:
+    """Check that a plan or a library has at most `LARGEST_PLAN` characters.
+
+    Args:
+        text: the plan or the library.
+        where: its file, or file and line, for messages.
+
+    Raises:
+        InputError: it has more.
+    """
+    if len(text) > LARGEST_PLAN:
+        shown = "Standard input" if where == "-" else where
+        raise InputError(
+            f"{shown}: a plan or a library has at most {LARGEST_PLAN:,} characters, and this one "
+            f"has {len(text):,}: split it."
+        )
 
 
 def read_bytes(path: str, noun: str) -> bytes:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Container, Iterable
 from functools import lru_cache
 from itertools import chain, count
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 
 class _Pattern:
@@ -116,7 +116,26 @@ def text_digest(text: str) -> str:
 def composed(text: str) -> str:
     """A text in which a letter and its mark are one character, where there is one for both (NFC):
     file names and texts of macOS, and of many PDFs, have two."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return normalized(text, "NFC")
+
+
+def normalized(text: str, form: Literal["NFC", "NFKC", "NFKD"]) -> str:
+    """A text in a normalization form of Unicode; more than 30 combining marks in a row, which no
+    stream-safe text has (UAX #15), stay as they are."""
+    if text.isascii():
+        return text
+    if not any(map(_is_mark, set(text[30::31]))):  # Each 31 characters in a row have one of these.
+        return unicodedata.normalize(form, text)
+    # Python takes quadratic time to sort marks, and lets no other thread run meanwhile.
+    marks = "".join(filter(_is_mark, set(text)))
+    pieces = re.split(f"([{marks}]{{31,}})", text)
+    pieces[::2] = (unicodedata.normalize(form, piece) for piece in pieces[::2])
+    return "".join(pieces)
+
+
+def _is_mark(char: str) -> bool:
+    """Whether a character is a combining mark, or is decomposed into such marks only."""
+    return unicodedata.combining(unicodedata.normalize("NFKD", char)[0]) > 0
 
 
 def printable(text: str) -> str:

@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pearl.lang.errors import InputError
+from pearl.lang.text import normalized
 from pearl.lang.values import canonical_json
 from pearl.models.base import ModelError, Usage
 from pearl.models.endpoint_replies import usage_of
@@ -83,7 +84,7 @@ class TfIdf:
         by_word: list[Counter[str]] = []
         by_piece: list[Counter[str]] = []
         for text in texts:
-            folded = unicodedata.normalize("NFKD", text.casefold())
+            folded = normalized(text.casefold(), "NFKD")
             words = _WORD.findall("".join(c for c in folded if not unicodedata.combining(c)))
             by_word.append(Counter((*words, *(f"{a} {b}" for a, b in pairwise(words)))))
             marked = [f" {word} " for word in words]

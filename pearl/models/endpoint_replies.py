@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from pearl.lang.source import Source, cached_by_digest
 from pearl.lang.text import one_line
 from pearl.models.base import SAY_WINDOW, ModelError, Reply, Request, Usage
 from pearl.models.secrets import Redact
@@ -246,7 +246,7 @@ def check_read(request: Request, model: str, usage: Usage) -> None:
     read = usage.prompt_tokens
     if document is None or not read or len(document.text) < WORTH_COUNTING:
         return
-    if read >= SHARE_READ * _estimate(document.text):
+    if read >= SHARE_READ * _estimate(document):
         return
     counted = count_tokens(document.text, model)
     if read < SHARE_READ * counted:
@@ -258,11 +258,11 @@ def check_read(request: Request, model: str, usage: Usage) -> None:
         )
 
 
-@lru_cache(maxsize=256)
-def _estimate(text: str) -> float:
-    """The most tokens of a text, unless it is unusual."""
-    pieces = len(_PIECE.findall(text))
-    size = len(text.encode("utf-8", "replace"))
+@cached_by_digest(256)
+def _estimate(document: Source) -> float:
+    """The most tokens of a document, unless it is unusual."""
+    pieces = len(_PIECE.findall(document.text))
+    size = len(document.text.encode("utf-8", "replace"))
     return max(TOKENS_A_PIECE * pieces, size / BYTES_A_TOKEN)
 
 

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.output_files import cache_folder, replacing
+from pearl.lang.source import cached_by_digest
 from pearl.lang.values import canonical_json
 from pearl.models.base import Kind, ModelError, Reply, Request, env_number
 from pearl.models.constraints import Forms, request_fields
@@ -234,22 +235,26 @@ class ModelWeights:
     key: str
     queue: ThreadPoolExecutor
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - weights live as long as the process
     def count(self, text: str) -> int:
         """Tokens of a text; a `ModelError` where llama.cpp does not say."""
-        from http.client import HTTPConnection, HTTPException
+        return _count(text, self)
 
-        address = urlsplit(self.server.listening_address)
-        body = json.dumps({"content": text.encode("utf-8", "replace").decode()})
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}
-        connection = HTTPConnection(address.hostname or "", address.port, timeout=60)
-        try:
-            connection.request("POST", "/tokenize", body, headers)
-            return len(json.load(connection.getresponse())["tokens"])
-        except (OSError, HTTPException, ValueError, KeyError):
-            raise ModelError("server", "llama.cpp does not count a text's tokens.") from None
-        finally:
-            connection.close()
+
+@cached_by_digest(4096)
+def _count(text: str, weights: ModelWeights) -> int:
+    from http.client import HTTPConnection, HTTPException
+
+    address = urlsplit(weights.server.listening_address)
+    body = json.dumps({"content": text.encode("utf-8", "replace").decode()})
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {weights.key}"}
+    connection = HTTPConnection(address.hostname or "", address.port, timeout=60)
+    try:
+        connection.request("POST", "/tokenize", body, headers)
+        return len(json.load(connection.getresponse())["tokens"])
+    except (OSError, HTTPException, ValueError, KeyError):
+        raise ModelError("server", "llama.cpp does not count a text's tokens.") from None
+    finally:
+        connection.close()
 
 
 _LOADING = threading.Lock()

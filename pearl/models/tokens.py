@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pearl.lang.errors import InputError
-from pearl.lang.source import read_source, read_toml
+from pearl.lang.source import cached_by_digest, read_source, read_toml
 from pearl.models.base import OFFLINE, Model, TokenCounter, Usage, env_number
 from pearl.prompts.calls import Message
 
@@ -59,7 +59,7 @@ def counter_of(model: Model) -> Callable[[str], int]:
     return model.count if isinstance(model, TokenCounter) else counter(model.name)
 
 
-@lru_cache(maxsize=256)
+@cached_by_digest(256)
 def _count(text: str, encoding: str) -> int:
     coding = _encoding(encoding)
     pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))

@@ -15,12 +15,12 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from unicodedata import normalize
 
 from pearl.lang.ast import DOCUMENT, Action, Prompt
 from pearl.lang.library import Library
 from pearl.lang.printer import print_arg, print_value
 from pearl.lang.source import START, Source
+from pearl.lang.text import normalized
 from pearl.lang.values import as_text, from_json
 from pearl.prompts import calls
 
@@ -134,7 +134,7 @@ def fenced(name: str, text: str) -> str:
     spaces, with other brackets, in full-width letters, or with invisible
     characters in it.
     """
-    haystack = text if text.isascii() else f"{text}\n{normalize('NFKC', _UNSEEN.sub('', text))}"
+    haystack = text if text.isascii() else f"{text}\n{normalized(_UNSEEN.sub('', text), 'NFKC')}"
     used = {match[1] or "" for match in _tags(name).finditer(haystack)}
     number = next(at for at in count(2) if str(at) not in used) if used else 0
     tag = f"{name}-{number}" if number else name

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from bs4 import Tag
 
 LARGEST = 100_000_000
-"""The most bytes of a file that is converted."""
+"""The most bytes of a file that is converted, and the most characters of its text."""
 
 SEVERAL = " + "
 """What joins the paths of several documents in the name of the text that they make."""
@@ -59,6 +59,8 @@ _PACKED = 400_000_000
 """The most bytes that a packed file may hold when it is unpacked."""
 
 _HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
+
+_SPAN = re.compile(r"[0-9]{1,2}")
 
 _LOCKED = re.compile(r"PDFium: Incorrect password error\)$|, password required for extraction$")
 """The ends of the errors of pypdfium2 and zipfile for an encrypted file; the word "password" alone
@@ -351,6 +353,9 @@ def _markdown(page: str) -> str:
         tag.decompose()
     for tag in soup("ol"):
         _number(tag)
+    for cell in soup(["td", "th"], colspan=lambda span: span and not _SPAN.fullmatch(span)):
+        # Each column that a cell spans becomes characters of the text.
+        cell["colspan"] = "99" if str(cell["colspan"]).isdecimal() else "1"
     plain = ["a", "img", "b", "strong", "i", "em", "code", "sup", "sub"]
     text: str = Converter(
         heading_style="ATX", strip=plain, table_infer_header=True, escape_misc=False,
@@ -434,6 +439,14 @@ def _kind(path: str, data: bytes) -> _Kind | None:
     return _KINDS["html"] if page else None
 
 
+def _text(kind: _Kind, data: bytes) -> str:
+    """The text of a file's bytes; a ValueError where it is too long."""
+    text = kind.convert(data)
+    if len(text) > LARGEST:
+        raise ValueError(f"its text has {len(text):,} characters, and {LARGEST:,} are read")
+    return text
+
+
 def _refuse(event: str, _: object) -> None:
     if event.startswith(_FORBIDDEN):
         raise PermissionError(f"a document asked for {event}")
@@ -452,7 +465,7 @@ def _main(kind: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     sys.addaudithook(_refuse)
     try:
-        text = _KINDS[kind].convert(sys.stdin.buffer.read())
+        text = _text(_KINDS[kind], sys.stdin.buffer.read())
     except (BadZipFile, EOFError, zlib.error):
         sys.exit("it is damaged")
     except (Exception, RecursionError) as error:  # noqa: BLE001 - whatever a converter raises

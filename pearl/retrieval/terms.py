@@ -13,7 +13,7 @@ from itertools import filterfalse, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pearl.lang.source import Span
-from pearl.lang.text import FUNCTION_WORDS, composed, stem
+from pearl.lang.text import FUNCTION_WORDS, composed, normalized, stem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,8 +137,8 @@ def _folded(word: str) -> str:
     word = word.replace("’", "'").casefold()
     if word.isascii():
         return word
-    parts = unicodedata.normalize("NFKD", word.translate(_LETTERS))
-    return unicodedata.normalize("NFC", "".join(filterfalse(unicodedata.combining, parts)))
+    parts = normalized(word.translate(_LETTERS), "NFKD")
+    return composed("".join(filterfalse(unicodedata.combining, parts)))
 
 
 _CLAUSE = r"(?:\d{1,3}(?:\.\d{1,3})+\.?|\d{1,3}[.)])[^\S\n]+(?=[^\W\da-z_])"

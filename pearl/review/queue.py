@@ -21,7 +21,7 @@ from pearl.jobs.workers import remarks_on
 from pearl.lang.errors import InputError, refuse
 from pearl.lang.parser import parse
 from pearl.lang.rows import lines_of, read_row
-from pearl.lang.source import Source, files_below, read_source
+from pearl.lang.source import Source, files_below, read_plan, read_source
 from pearl.lang.text import one_line
 from pearl.lang.values import digest, to_json
 from pearl.runtime.calls import Entry
@@ -218,7 +218,7 @@ def _folder(folder: Path, folders: Folders, left_out: list[str]) -> Iterator[Que
             left_out.append(f"{file} leads out of {folder}.")
             continue
         try:
-            source = read_source(str(file), "plan")
+            source = read_plan(str(file))
         except InputError as error:
             left_out.append(str(error))
         else:
@@ -233,7 +233,7 @@ def is_version(file: Path) -> bool:
 
 def _file(name: str, left_out: list[str]) -> Iterator[QueuedPlan]:
     if not name.endswith(".jsonl"):
-        item = _plan(read_source(name, "plan"))
+        item = _plan(read_plan(name))
         parsed = parse(item.text)
         # A text without steps, not even broken ones, is no plan.
         if parsed.plan.steps or parsed.broken:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
-from pearl.lang.source import Source
+from pearl.lang.source import Source, cached_by_digest
 from pearl.lang.values import Pairs, Value, as_text
 from pearl.passes.split_context import FINDINGS
 from pearl.prompts.calls import (
@@ -48,7 +47,7 @@ _Filled = TypeVar("_Filled", bound=FillSchema | CorrectFilled)
 _Cut = TypeVar("_Cut", bound=FillSchema | CorrectFilled | MapAnswer)
 
 
-@lru_cache(maxsize=64)
+@cached_by_digest(64)
 def size_of(document: Source, count: Callable[[str], int]) -> int:
     """The tokens of a document, which are cached."""
     return count(document.text)

@@ -22,7 +22,7 @@ from pearl.lang.library import Library, load_library
 from pearl.lang.parser import parse, parse_known
 from pearl.lang.printer import print_plan
 from pearl.lang.rewriting import migrate
-from pearl.lang.source import Source, Span, full_name, plan_folders, read_source, shipped_plans
+from pearl.lang.source import Source, Span, full_name, plan_folders, read_plan, shipped_plans
 from pearl.lang.text import counted, free_name, one_line, pattern
 from pearl.lang.values import as_text
 from pearl.lint.checker import check
@@ -418,7 +418,7 @@ def load_demonstrations(folder: str = "", shipped: str = SHIPPED) -> tuple[Sourc
     wrong: list[str] = []
     for file in sorted(Path(folder).glob("*.plan")):
         try:
-            plans.append(read_source(str(file), "plan"))
+            plans.append(read_plan(str(file)))
         except InputError as error:
             wrong.append(str(error))
     if wrong:

@@ -276,6 +276,9 @@ def read_authorities(table: TomlTable, folder: Path) -> str:
     """The path of a table's file of certificates; empty where it names none."""
     ca = str(folder / table.text("ca")) if "ca" in table.data else ""
     try:
+        # What comes out of a pipe or a device may have no end.
+        if ca and not Path(ca).is_file():
+            raise ValueError(ca)
         ca and ssl.create_default_context(cafile=ca)
     except (OSError, ValueError):
         # An SSLError, for a damaged file, is an OSError too.

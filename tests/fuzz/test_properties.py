@@ -12,12 +12,13 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from pearl.lang import ast, grammar
-from pearl.lang.diagnostics import Diagnostic, errors_of
+from pearl.lang.diagnostics import Diagnostic, SourceFindings, errors_of
 from pearl.lang.library import load_library, parse_library
 from pearl.lang.parser import parse
 from pearl.lang.printer import print_library, print_plan
 from pearl.lang.source import Source, Span
 from pearl.lint.checker import check, check_for_person, check_library, fix
+from pearl.lint.render import RENDERERS
 from tests.conftest import ROOT
 from tests.fuzz import files
 from tests.fuzz.mutation import attack, problems, seeds
@@ -185,6 +186,15 @@ def test_a_definition_is_compared_with_so_many_at_most(monkeypatch: pytest.Monke
 def test_what_is_repeated_takes_linear_time(piece: str) -> None:
     for before in ("", '1. a = F(CTX, "'):
         assert_linear(checked, lambda size, start=before: start + piece * size + "!", 800)
+
+
+def test_findings_on_one_long_line_are_shown_in_linear_time() -> None:
+    def shown(text: str) -> None:
+        source = Source("x.actions", text)
+        found = check_library(source)
+        assert RENDERERS["terminal"].part(SourceFindings(source, found)).count("\n") > len(found)
+
+    assert_linear(shown, lambda size: f"F({', '.join(f'P{at}' for at in range(size))}) : Find", 800)
 
 
 # -- nothing is lost

@@ -11,6 +11,10 @@ from pearl.lang.text import cells, printable
 WIDTH = 96
 """The most columns of a shown line; a longer one is cut around the place."""
 
+_NEAR = 1000
+"""The most characters on each side of a place that are looked at: a line may have thousands of
+findings."""
+
 
 def _blocks(report: SourceFindings) -> str:
     """All findings with colours; `click.echo` takes them off where there is no terminal."""
@@ -62,9 +66,12 @@ def _block(diagnostic: Diagnostic, source: Source) -> Iterator[str]:
 
 def _window(source: Source, diagnostic: Diagnostic) -> tuple[str, int, int]:
     """The line cut to the screen, where the marker stands under it, and its width."""
-    row, column = source.position(diagnostic.span.start)
-    line = printable(source.line(row)).replace("\t", " ")
-    start = min(column - 1, len(line))
+    _, column = source.position(diagnostic.span.start)
+    at = diagnostic.span.start
+    before = source.text[at - min(column - 1, _NEAR) : at]
+    after, _, _ = source.text[at : at + _NEAR].partition("\n")
+    line = printable((before + after).rstrip("\r")).replace("\t", " ")
+    start = min(len(before), len(line))
     end = max(start, min(start + diagnostic.span.end - diagnostic.span.start, len(line)))
     left, right = 0, len(line)
     if cells(line) > WIDTH:

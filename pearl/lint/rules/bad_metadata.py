@@ -141,9 +141,8 @@ def _parameters(view: LibraryView, action: Action) -> Findings:
         span = Span(*early.span(1)).moved(action.span.start)
         help = f"Write {action.signature}, or name each parameter."
         yield _finding(action, span, "only its last parameter can repeat.", help)
-    names = [param.name for param in action.params]
-    for name in dict.fromkeys(names):
-        if names.count(name) > 1:
+    for name, times in Counter(param.name for param in action.params).items():
+        if times > 1:
             help = "Give each parameter a name of its own."
             yield _finding(action, action.span, f"two parameters are called {name}.", help)
         if name != DOCUMENT and name.upper() == DOCUMENT:
