@@ -24,7 +24,7 @@ from pearl.lang.ast import step_refs
 from pearl.lang.errors import InputError, install_command
 from pearl.lang.library import load_library
 from pearl.lang.parser import parse
-from pearl.lang.source import START
+from pearl.lang.source import START, Source
 from pearl.lang.values import Pairs
 from pearl.prompts.calls import DOCUMENTS, WritePlan
 from pearl.prompts.render import document_block, render
@@ -835,6 +835,49 @@ def test_a_sentence_that_two_documents_have_is_evidence_from_both(plan: str, two
     assert [one["document"] for one in whole["evidence"]] == [two[0]]
 
 
+def test_a_function_that_copies_is_evidence_from_the_document_that_it_was_given():
+    sources = {"lease.txt": f"{BOTH}\nIn Ulm.\n", "supply.txt": f"{BOTH}\nIn Kiel.\n"}
+    for name, text in sources.items():
+        Path(name).write_text(text, encoding="utf-8")
+
+    @pearl.action(traits=["verbatim"])
+    def pick(document: str) -> str:
+        """Copy the sentence on the deposit."""
+        return BOTH if "Ulm" in document else ""
+
+    plan = "docs = DOCUMENTS(CTX)\na = PICK(each docs) : x\nb = COUNT(evidence a) : how many"
+    options: dict[str, Any] = {"model": "offline", "library": ["core", pick]}
+    answer = pearl.run_sync(plan + "\nreturn a, b", [*sources], **options)
+    assert [quote.document for quote in answer.evidence] == ["lease.txt"]
+    assert answer.text.endswith("1")
+
+
+def test_a_sentence_that_two_calls_quote_is_one_of_a_steps_quotations(
+    two: tuple[str, str], serve: Serve
+):
+    for name in two:
+        Path(name).write_text(f"{BOTH}\n", encoding="utf-8")
+    serve(lambda _: f"Shared.\n> {BOTH}")
+    plan = f"{EACH}3. count = COUNT(evidence deposits) : How many\n"
+    assert call("run", "-", *two, "--json", "--model", "m", stdin=plan).json["answer"] == "1"
+
+
+def test_quotations_of_one_document_are_looked_for_in_linear_time():
+    two = {"a.txt": "", "b.txt": "Other text.\n"}
+    plan = parse("d = DOCUMENTS(CTX)\nx = FIND_ALL(each d, 'it') : x").plan
+
+    def looked_for(text: str) -> None:
+        source = Source("two", f"{START}# a.txt\n\n{text}\n\n{START}# b.txt\n\nOther text.\n")
+        quotes = tuple(("CTX.a.txt", " ".join(line.split())) for line in text.splitlines()[::20])
+        pairs = Pairs(tuple((f"CTX.{name}", "y") for name in two))
+        found = evidence(plan, {"x": pairs, evidence_key("x"): Pairs(quotes)}, ["x"], source)
+        assert {quote.document for quote in found} == {"a.txt"}
+
+    # No quotation stands there as it is written, so that the words of the document are indexed.
+    lines = "Sentence {0} of the  lease says {0}.\n"
+    assert_linear(looked_for, lambda size: "".join(map(lines.format, range(size))), 300)
+
+
 def test_a_sentence_is_evidence_from_the_document_that_the_quoting_call_read(
     two: tuple[str, str], serve: Serve
 ):
@@ -844,6 +887,12 @@ def test_a_sentence_is_evidence_from_the_document_that_the_quoting_call_read(
     serve(lambda body: f"Shared.\n> {BOTH}" if "# a.letter.md" in str(body) else "None.")
     told = call("run", "-", *two, "--json", "--model", "m", stdin=EACH).json["evidence"]
     assert [(one["document"], one["line"]) for one in told] == [("a.letter.md", 1)]
+    steps = "".join(f"    {line}\n" for line in EACH.splitlines())
+    Path("terms.actions").write_text(f"TERMS(CTX) : The terms of CTX\n  plan:\n{steps}")
+    libraries = ("--library", "core", "--library", "quality", "--library", "terms.actions")
+    inside = ("run", "-", *two, "--json", "--model", "m", *libraries)
+    assert call(*inside, stdin="a = TERMS(CTX)").json["evidence"] == [told[0] | {"step": "a"}]
+    assert call("run", "-", *two, "--model", "m", stdin=EACH).code == 0
     trace = call("trace", "last").out
     assert f'# evidence deposits = {{"pairs":[["{NAMED}","{BOTH}"]]}}' in trace
     # Earlier versions wrote labels into answers.

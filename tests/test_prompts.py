@@ -72,8 +72,9 @@ def test_every_type_has_its_form_of_answer(returns):
 def test_an_action_that_may_answer_from_knowledge_keeps_the_form_of_its_type(returns):
     tells = replace(REASON, returns=returns, traits=frozenset({"knowledge"}))
     shown = text(replace(EXECUTE, action=tells))
-    assert (KNOWN if returns in ("text", "any") else RETURNS[returns]) in shown
-    assert "Your only sources" not in shown
+    form = RETURNS[returns].replace("the sources do not say", "you do not know")
+    assert (KNOWN if returns in ("text", "any") else form) in shown
+    assert "sources" not in shown
 
 
 def test_what_is_copied_out_has_no_length():

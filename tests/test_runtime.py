@@ -158,6 +158,9 @@ def test_an_item_of_which_a_reply_cannot_be_used_is_named():
     with pytest.raises(RunError, match=named) as caught:
         run(plan, replies)
     assert caught.value.failures[0].reason == "reply"
+    refusal = ModelError("refusal", "The model refused.")
+    with pytest.raises(RunError, match="for the item Bo: The model refused"):
+        run(plan, replies | {"step/b[1]": refusal})
 
 
 def test_a_failed_step_skips_what_needs_it_and_leaves_the_rest():
@@ -224,6 +227,14 @@ def test_a_model_that_repeats_its_correction_has_not_answered():
         CorrectStep,
         ExecuteStep,
     ]
+
+
+def test_the_words_of_a_correction_are_an_answer_where_they_were_given():
+    said = "That reply cannot be used in court, said the clerk."
+    plan = 'a = FIND_EVENT(CTX, "the clerk")\nb = ANSWER_FROM("what he said", a)'
+    model = Scripted({"step/a": said, "step/b": said})
+    finished, _, _ = run(plan, model, library=load_library("core", "quality"))
+    assert (finished.values["b"], len(model.asked)) == (said, 2)
 
 
 @pytest.mark.parametrize("room", [True, False])
@@ -375,6 +386,7 @@ def test_an_option_is_read_only_where_one_is_named(
         ("- a\n2. b\n\n• c", "list", ["a", "b", "c"]),
         ("[]", "list", []),
         ("Unknown: only 3 are named.", "number", "unknown"),
+        ("Unknown soldiers: 3", "number", 3),
         (" as it is \n", "text", " as it is \n"),
         ('{"pairs": [["a", 1]]}', "pairs", Pairs((("a", 1),))),
         # The document's own words are no value of a kind.

@@ -109,8 +109,10 @@ def do(job: Job, settings: JobSettings, *, quiet: bool) -> JobProgress:
             how = ", with a higher limit" if error.reason == "budget" else ""
             begin = "begin again" if error.reason == "lost" else f"go on{how}"
             again = f"To {begin}: {_resume_command()}"
-            unkept = {"lost": "What it held is lost.", "store": "Replies since then are lost."}
-            kept = unkept.get(error.reason, "What was done is kept.")
+            kept = {
+                "lost": "What it held is lost.",
+                "store": "Replies that were not committed yet are lost.",
+            }.get(error.reason, "What was done is kept.")
             raise kind(f"{error} {kept} {again}") from None
 
 

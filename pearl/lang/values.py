@@ -200,7 +200,7 @@ _LINE_END = pattern("[\x85\u2028\u2029]")
 _BULLET = pattern(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _NUMBER = pattern(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _QUOTE = pattern(r"[ \t]*>[ \t]?(.*)")
-_UNKNOWN = pattern(rf"\W*{UNKNOWN}\b", re.IGNORECASE)
+_UNKNOWN = pattern(rf"\W*{UNKNOWN}\W*(?:\n|[.:;,(–—-]|$)", re.IGNORECASE)
 _TRUTH = pattern(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
 
 
@@ -279,4 +279,6 @@ def _json_value(text: str) -> Value | None:
 
 def _short(text: str) -> str:
     shown = one_line(text)
+    if not shown:
+        return "no answer above its quotations"
     return repr(shown if len(shown) <= 60 else shown[:57] + "...")

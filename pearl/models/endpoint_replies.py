@@ -22,7 +22,7 @@ from pearl.lang.text import one_line
 from pearl.models.base import SAY_WINDOW, ModelError, Reply, Request, Usage
 from pearl.models.secrets import Redact
 from pearl.models.tokens import count_tokens
-from pearl.prompts.calls import ExecuteStep
+from pearl.prompts.calls import CorrectStep, ExecuteStep
 
 SHOWN = 200
 """The most characters of an endpoint's own words that a message repeats."""
@@ -242,7 +242,8 @@ def check_read(request: Request, model: str, usage: Usage) -> None:
     Raises:
         ModelError: the document was cut.
     """
-    document = request.call.document if isinstance(request.call, ExecuteStep) else None
+    call = request.call.step if isinstance(request.call, CorrectStep) else request.call
+    document = call.document if isinstance(call, ExecuteStep) else None
     read = usage.prompt_tokens
     if document is None or not read or len(document.text) < WORTH_COUNTING:
         return

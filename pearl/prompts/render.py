@@ -237,7 +237,9 @@ def _form(action: Action) -> str:
         return KNOWN
     if "verbatim" in action.traits and action.returns == "text":
         return COPIED
-    return RETURNS[action.returns]
+    form = RETURNS[action.returns]
+    knows = "knowledge" in action.traits
+    return form.replace("the sources do not say", "you do not know") if knows else form
 
 
 def _examples(action: Action) -> list[tuple[str, str]]:

@@ -175,12 +175,14 @@ def evidence(
     """
     steps = {step.name: step for step in (ran or plan).steps}
     read: dict[str, list[_Part]] = {}
+    named: dict[str, list[_Part]] = {}
     quotes: dict[tuple[str | None, str], Quote] = {}
     for step, words, label in quoted(plan, values, ends, document):
         if step not in read:
             read[step] = _documents_read(steps[step], values, document) if step in steps else []
-        parts = _parts([label], document) or read[step]
-        for quote in _quotes(words, step, document, parts):
+        if label not in named:
+            named[label] = _parts([label], document)
+        for quote in _quotes(words, step, document, named[label] or read[step]):
             quotes.setdefault((quote.document, quote.text), quote)
     text = "\n".join(as_text(values.get(name, "")) for name in ends)
     if quotes and only_quotes(text, quotes.values()):

@@ -48,7 +48,7 @@ from pearl.lang.graph import dependencies, outputs
 from pearl.lang.library import Library
 from pearl.lang.printer import print_call
 from pearl.lang.source import Source
-from pearl.lang.text import counted, one_line, shorten
+from pearl.lang.text import counted, shorten
 from pearl.lang.values import (
     DecodeError,
     PartName,
@@ -61,7 +61,7 @@ from pearl.lang.values import (
     split_evidence,
     to_json,
 )
-from pearl.models.base import ModelError
+from pearl.models.base import FINAL, SILENT, ModelError
 from pearl.models.middleware.cache import Keep
 from pearl.prompts.calls import REFUSED, STEP_TASK, Call, CorrectStep, ExecuteStep
 from pearl.prompts.render import render
@@ -260,6 +260,10 @@ _FAILURES = (ModelError, StepError, DecodeError, SchemaError, *_VALUE_ERRORS)
 """The errors for which a step has no output; any other is a fault of Pearl."""
 
 
+_OF_ALL = FINAL | SILENT | {"rate", "calls"}
+"""Reasons of failures that are those of no single item."""
+
+
 def _reason(error: Exception) -> str:
     """The reason of a step's failure: the error's own, if it has one."""
     if isinstance(error, ModelError | StepError):
@@ -318,7 +322,8 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
     references = step_refs(step)
     for name in {ref.name for ref in references if ref.mode is Mode.EVIDENCE}:
         # The evidence of a step that quotes nothing, as a merge, is that of its inputs.
-        lines: list[Value] = [quote.words for quote in quoted(frame.plan, values, [name])]
+        behind = quoted(frame.plan, values, [name])
+        lines: list[Value] = [*dict.fromkeys(quote.words for quote in behind)]
         values = {**values, evidence_key(name): lines}
 
     async def call(item: Item | None, path: str) -> Output:
@@ -344,8 +349,8 @@ async def _output(step: Step, values: Mapping[str, Value], frame: Frame) -> Outp
     answers = await asyncio.gather(*calls, return_exceptions=True)
     sound: list[Output] = []
     for item, answer in zip(items, answers, strict=True):
-        if isinstance(answer, StepError | DecodeError | BindError | BuiltinError):
-            named = shorten(one_line(as_text(item.key)), 60)
+        if isinstance(answer, _FAILURES) and _reason(answer) not in _OF_ALL:
+            named = shorten(as_text(item.key), 60)
             raise StepError(_reason(answer), f"for the item {named}: {answer}") from answer
         if isinstance(answer, BaseException):
             raise answer
@@ -398,6 +403,8 @@ async def _run_call(
             output = Output(await solve(path, inputs))
         case Function():
             output = await carry_out(action, inputs, _read_by(label, frame), frame.cache)
+            if isinstance(output.evidence, list):
+                output = output._replace(evidence=_with_source(output.evidence, label))
         case SubPlan(plan=plan):
             inner = frame.enter(action, arguments, path)
             start = {name: argument.value for name, argument in arguments}
@@ -516,6 +523,7 @@ async def _run_prompt(
     )
     if left_out:
         frame.caller.journal.decide(f"context/{path.removeprefix('step/')}", left_out)
+    sources = (document.text if document else "", *(value for _, value in arguments))
     asked: list[Call] = []
     current: Call = call
     while True:
@@ -532,8 +540,10 @@ async def _run_prompt(
             # The other parts were paid for, and the merge has no room for longer replies.
             frame.caller.journal.decide(f"{CUT}/{path.removeprefix('step/')}", len(text))
         # Small models may repeat their prompt as the answer.
-        own_words = document.text if document else ""
-        repeated = any(words in text and words not in own_words for words in (STEP_TASK, REFUSED))
+        repeated = any(
+            words in text and not any(words in as_text(value) for value in sources)
+            for words in ((STEP_TASK,) if current is call else (STEP_TASK, REFUSED))
+        )
         try:
             if repeated:
                 raise DecodeError("the model repeats what it was asked")
@@ -545,8 +555,14 @@ async def _run_prompt(
             anew = repeated or not frame.caller.context.holds(render(correction))
             current = call if anew else correction
         else:
-            read = label if label and read_name(label) else ""
-            return Output(value, joined((read, quote) for quote in quotes) or None)
+            return Output(value, _with_source(quotes, label) or None)
+
+
+def _with_source(quotes: Sequence[Value], label: str | None) -> Value:
+    """The quotes of a call, in pairs with the label of what it read where that is one of several
+    documents."""
+    read = label if label and read_name(label) else ""
+    return joined((read, as_text(quote)) for quote in quotes)
 
 
 CUT = "cut-reply"

@@ -279,7 +279,7 @@ def read_trace(source: Source) -> Trace:
         kind, name, text = match.groups()
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{source.name}:{number}: the value is not JSON.") from None
         if kind == "value":
             values[f"step/{name}"] = value

@@ -251,8 +251,10 @@ def _engine(place: str) -> Engine:
 
 
 def _bound(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
-    """Let nothing wait without end for a lock that somebody holds on a server."""
-    connection.execute(f"SET lock_timeout = {round(1000 * BUSY)}")
+    """Let nothing wait without end for a lock that somebody holds on a server, unless its address
+    has a time of its own."""
+    limit = f"set_config('lock_timeout', '{round(1000 * BUSY)}', false)"
+    connection.cursor().execute(f"SELECT {limit} WHERE current_setting('lock_timeout') = '0'")
     connection.commit()
 
 
