@@ -612,7 +612,7 @@ def test_where_outputs_do_not_become_one_text_their_sizes_are_told(last: str):
     plan = with_eight(last)
     if "xs" in last:
         plan = plan.replace("s0 =", 'xs = FLAT([["Ann", "Bo"]]) : two\ns0 =')
-    with pytest.raises(RunError, match="b has no output: Its prompt has"):
+    with pytest.raises(RunError, match="b has no output: for the item Ann: Its prompt has"):
         run(plan, window(1000), ask=Scripted(lambda _: "word " * 95))
 
 
