@@ -482,6 +482,12 @@ def test_a_sentence_that_has_the_words_of_its_heading_is_quoted_for_it_and_not_t
     assert [quote.text for quote in ask(text, "What is the rent?").evidence] == [rent]
 
 
+def test_a_heading_without_words_of_the_question_lends_none():
+    rent = "The rent is 950 euros a month."
+    text = f"## Extras\n\nSee rent.\n\n## Sums\n\n{rent}\n"
+    assert [quote.text for quote in ask(text, "What is the rent?").evidence] == [rent]
+
+
 def test_what_only_a_heading_bears_on_ranks_after_a_sentence_that_has_the_words_itself():
     text = "# Term\n\n## Rent\n\nAs agreed.\n\n## Other\n\nThe rent is 950 euros.\n"
     quotes = [quote.text for quote in ask(text, "What is the rent?").evidence]

@@ -254,9 +254,9 @@ def _is_heading(text: str, below: str) -> bool:
     """Whether a line without Markdown is a heading of the text below it: without an end mark or
     another figure, in capitals or with a number. A number that the next line goes on from is a list
     item's."""
-    number, following = _NUMBER.match(text), _NUMBER.match(below)
     if text.endswith(_END_MARKS) or not below.endswith(_END_MARKS) or _PAIR.search(text):
         return False
+    number, following = _NUMBER.match(text), _NUMBER.match(below)
     if re.search(r"\d", text[number.end() :] if number else text):
         return False
     inside = number and (not following or following[1].startswith(f"{number[1]}."))
