@@ -469,6 +469,48 @@ def test_the_first_sentence_below_a_heading_is_quoted_and_not_the_heading(
     assert heading not in quotes
 
 
+@pytest.mark.parametrize("heading", ["## Liability cap", "9. Liability cap", "LIABILITY CAP"])
+def test_a_sentence_that_has_no_word_of_its_heading_ranks_before_it(heading: str):
+    text = f"It binds both.\n\n{heading}\n\nTwo million euros. The liability for gas is separate.\n"
+    quotes = [quote.text for quote in ask(text, "What is the liability cap?").evidence]
+    assert quotes[:2] == ["Two million euros.", heading]
+
+
+def test_a_sentence_that_has_the_words_of_its_heading_is_quoted_for_it_and_not_the_first():
+    rent = "The rent is 950 euros a month."
+    text = f"7. RENT\n\nSee the annex for definitions. {rent}\n\n8. GAS\n\nGas is billed apart.\n"
+    assert [quote.text for quote in ask(text, "What is the rent?").evidence] == [rent]
+
+
+def test_a_heading_without_words_of_the_question_lends_none():
+    rent = "The rent is 950 euros a month."
+    text = f"## Extras\n\nSee rent.\n\n## Sums\n\n{rent}\n"
+    assert [quote.text for quote in ask(text, "What is the rent?").evidence] == [rent]
+
+
+def test_what_only_a_heading_bears_on_ranks_after_a_sentence_that_has_the_words_itself():
+    text = "# Term\n\n## Rent\n\nAs agreed.\n\n## Other\n\nThe rent is 950 euros.\n"
+    quotes = [quote.text for quote in ask(text, "What is the rent?").evidence]
+    assert quotes == ["The rent is 950 euros.", "As agreed."]
+
+
+@pytest.mark.parametrize("date", ["{} May 1904", "{} MAY 1904", "{}. Mai 1904", "{} MAY", "MAY {}"])
+def test_a_date_is_no_heading(date: str):
+    text = f"{date.format(12)}\nShe sank off Ulm.\n\n{date.format(14)}\nThey came home.\n"
+    quotes = [quote.text for quote in ask(text, f"What of {date.format(12)}?").evidence]
+    assert quotes
+    assert not {"She sank off Ulm.", "They came home."} & {*quotes}
+
+
+def test_the_name_of_who_speaks_and_a_price_are_no_headings():
+    text = "MARA\nI left in May.\n\nORDE\nThe rent was 900 euros.\n\nMARA\nHe asked for it twice.\n"
+    quotes = [quote.text for quote in ask(text, "What was the rent of Mara?").evidence]
+    assert "I left in May." not in quotes
+    text = "Prices\n5 euros for a child\n9 euros for an adult\nAll prices include tax.\n"
+    quotes = [quote.text for quote in ask(text, "What is the price for an adult?").evidence]
+    assert quotes[0] == "9 euros for an adult"
+
+
 def test_an_item_of_a_list_is_no_heading():
     text = "1. Rent of the whole old mill\n2. Rent of the boats\n3. Gas.\n"
     quotes = [quote.text for quote in ask(text, "What is the rent of the mill?").evidence]

@@ -54,8 +54,8 @@ from pearl.prompts.calls import (
     WritePlan,
     letter,
 )
+from pearl.retrieval.terms import MONTH, SentenceIndex, foreign_stop, index_sentences, stems, words
 from pearl.retrieval.terms import QUESTION_STOP as STOP
-from pearl.retrieval.terms import SentenceIndex, foreign_stop, index_sentences, stems, words
 
 NOTICE = (
     "No language model: the embedded offline reader quotes the sentences that bear on each "
@@ -162,8 +162,8 @@ _PAIR = re.compile(r"\t|: \S|;(?=\w)|(?<!\d),(?=\w)|,(?=[^\W\d])")
 _HEADING = re.compile(r"#{1,6} ")
 """The beginning of a heading in Markdown."""
 
-_NUMBER = re.compile(r"(\d+(?:\.\d+)*)[.)]? (?=[^\W\d_])")
-"""The number of a clause or of its heading."""
+_NUMBER = re.compile(rf"(\d+(?:\.\d+)*)[.)]? (?!(?i:{MONTH.pattern}))(?=[^\W\da-z_])")
+"""The number of a clause or of its heading, and not the day of a date."""
 
 _END_MARKS = (".", ";", ":", ",", "!", "?", "…")
 """What text ends with, and a heading does not."""
@@ -251,13 +251,14 @@ def _findings(call: ExecuteStep) -> str | None:
 
 
 def _is_heading(text: str, below: str) -> bool:
-    """Whether a line is a heading of the text below it: in Markdown; or, without an end mark, in
-    capitals or with a number. A number that the next line goes on from is a list item's."""
-    if _HEADING.match(text):
-        return True
+    """Whether a line without Markdown is a heading of the text below it: without an end mark or
+    another figure, in capitals or with a number. A number that the next line goes on from is a list
+    item's."""
     if text.endswith(_END_MARKS) or not below.endswith(_END_MARKS) or _PAIR.search(text):
         return False
     number, following = _NUMBER.match(text), _NUMBER.match(below)
+    if re.search(r"\d", text[number.end() :] if number else text):
+        return False
     inside = number and (not following or following[1].startswith(f"{number[1]}."))
     return bool(text.isupper() or inside)
 
@@ -284,38 +285,45 @@ def _best(call: ExecuteStep, read: SentenceIndex, texts: list[str]) -> list[int]
         0.0 if topic and topic.isdisjoint(held) else score * REPEATED if text in quoted else score
         for score, text, held in zip(read.scores(query), texts, read.stems, strict=True)
     ]
-    headings = {at for at, pair in enumerate(pairwise([*texts, ""])) if _is_heading(*pair)}
-    above: dict[int, frozenset[str]] = {}
+    # A question in the document is answered by the next sentence, as in an interview.
     for at, text in enumerate(texts[:-1]):
-        under = at in headings and at + 1 not in headings
-        if under:
-            above[at + 1] = read.stems[at]
         if text.endswith("?"):
-            # A question in the document is answered by the next sentence, as in an interview.
             scores[at + 1] = max(scores[at + 1], scores[at])
             scores[at] *= REPEATED
-        elif under:
+    asked = query.keys() & (words("\n".join(arguments)) or words(call.step.note))
+    # A line that stands twice may be the name of who speaks.
+    times = Counter(texts)
+    headings = {
+        at
+        for at, (text, below) in enumerate(pairwise([*texts, ""]))
+        if _HEADING.match(text) or (times[text] == 1 and _is_heading(text, below))
+    }
+    headed: set[int] = set()
+    for at, end in pairwise([*sorted(headings), len(texts)]):
+        named = asked & read.stems[at]
+        if named and at + 1 < end:
             # What a heading names need not be named again below it.
+            told = next((n for n in range(at + 1, end) if named <= read.stems[n]), at + 1)
+            headed.add(told)
             scores[at] *= REPEATED
-            scores[at + 1] += scores[at]
+            scores[told] += scores[at]
     # Words of earlier outputs count only in or beside a sentence that has words of this step.
     own = [at for at, has in enumerate(read.stems) if any(query.get(s, 0) > EARLIER for s in has)]
     near = {at + step for at in own for step in (-1, 0, 1)} if own else range(len(texts))
     first: dict[str, int] = {}
-    for at in sorted(range(len(texts)), key=lambda at: (-scores[at], at)):
+    for at in sorted(range(len(texts)), key=lambda at: (-scores[at], at in headings, at)):
         if scores[at] > 0 and at in near:
             first.setdefault(texts[at], at)
     best = list(first.values())
     # A short sentence is dropped, unless it has several of the words asked for, or one that no
-    # other has, or is a table's row or a labelled value, or stands below a heading that has one; a
-    # heading, unless no other has its word.
-    asked = query.keys() & (words("\n".join(arguments)) or words(call.step.note))
+    # other has, or is a table's row or a labelled value, or is what is told below a heading that
+    # has one; a heading, unless no other has its word.
     whole = {
         at
         for at in best
         if at not in headings
         and (
-            not asked.isdisjoint(above.get(at, ()))
+            at in headed
             or len(texts[at].split()) >= WHOLE
             or _PAIR.search(texts[at])
             or len(asked & read.stems[at]) > 1

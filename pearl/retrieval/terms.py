@@ -187,7 +187,7 @@ _CLAUSE_NUMBER = re.compile(
 )
 """The number of a clause, before the full stop that ends it: *4*, *4.2*, *§ 4*, *Article 4*, *IV*.
 """
-_MONTH = re.compile(
+MONTH = re.compile(
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Januar|Jänner|Februar|März|Mai|Juni|Juli|Oktober|Dezember"
     r"|[Jj]anvier|[Ff]évrier|[Mm]ars|[Aa]vril|mai|[Jj]uin|[Jj]uillet|[Aa]oût|septembre|octobre"
@@ -370,7 +370,7 @@ def _abbreviated(text: str, start: int, stop: re.Match[str]) -> bool:
     word = text[max(start, at - 8) : at]
     if _CLAUSE_NUMBER.fullmatch(text, start, at):
         return True  # The number of a clause belongs to it.
-    if re.search(r"(?<![\w.,])\d{1,2}$", word) and _MONTH.match(text, stop.start("next")):
+    if re.search(r"(?<![\w.,])\d{1,2}$", word) and MONTH.match(text, stop.start("next")):
         return True  # The day of a date, as in "31. März".
     numbered = stop["next"].isdigit() and _NUMBERED.search(word)
     return bool(numbered or _ABBREVIATED.search(word))
