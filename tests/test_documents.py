@@ -206,6 +206,15 @@ def test_clauses_of_word_keep_their_automatic_numbers():
     assert read_document("a.docx").text == "\n\n".join(text for _, text in NUMBERED)
 
 
+def test_a_damaged_part_of_word_that_is_not_read_costs_nothing():
+    file = BytesIO(docx_of(paragraph(LEASE)))
+    with ZipFile(file, "a") as parts:
+        for name in ("word/embeddings/o.bin", "customXml/item1.xml"):
+            parts.writestr(name, "QQQQQQQQ")
+    Path("a.docx").write_bytes(file.getvalue().replace(b"QQQQQQQQ", b"RRRRRRRR"))
+    assert read_document("a.docx").text == LEASE
+
+
 STRUCK = "".join(
     f'<w:r><w:rPr>{form}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
     for text, form in (

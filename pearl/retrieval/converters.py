@@ -268,23 +268,26 @@ def _files(path: str) -> list[Path]:
 
 def docx(data: bytes) -> str:
     """The text of a Word file, as Markdown without its pictures."""
+    from warnings import catch_warnings, simplefilter
     from zipfile import ZipFile
 
     import mammoth
     from mammoth.images import img_element
 
+    main, lists, styles = "word/document.xml", "word/numbering.xml", "word/styles.xml"
+    file = BytesIO(data)
     with _unpacked(data) as packed:
-        parts = {name: packed.read(name) for name in packed.namelist() if "/media/" not in name}
-    main, lists = "word/document.xml", "word/numbering.xml"
-    if main in parts and lists in parts:
-        parts[main] = numbered(parts[main], parts[lists], parts.get("word/styles.xml"))
-    if main in parts:
-        # The library does not know text that is struck with a double line.
-        parts[main] = parts[main].replace(b"<w:dstrike", b"<w:strike")
-    file = BytesIO()
-    with ZipFile(file, "w") as packed:
-        for name, part in parts.items():
-            packed.writestr(name, part)
+        names = packed.namelist()
+        text = packed.read(main) if main in names else None
+        if text is not None and lists in names:
+            looks = packed.read(styles) if styles in names else None
+            text = numbered(text, packed.read(lists), looks)
+    if text is not None:
+        # Of two parts of one name the later is read. A damaged part that nobody needs does no harm.
+        with ZipFile(file, "a") as packed, catch_warnings():
+            simplefilter("ignore")
+            # The library does not know text that is struck with a double line.
+            packed.writestr(main, text.replace(b"<w:dstrike", b"<w:strike"))
     page = mammoth.convert_to_html(file, convert_image=img_element(lambda image: {}))
     return _markdown(page.value)
 
