@@ -252,6 +252,7 @@ OL = (
     "<ol type=a start=3><li>x<ol type=a start=4><li>y<li type=i value=2>z</ol></ol>"
     "<p><ol reversed start=9><li>p<li>q<li value=2>r</ol>"
 )
+FORGED = "<ul><li number='9'>x<li number='7. No rent&#10;# Rent'>y</ul>"
 ENTITIES = "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 100}'>" for n in range(7))
 DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENTITIES}]>"
 
@@ -275,6 +276,7 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
             "# ~~Old~~\n\n(~~six~~ ~~weeks~~ three in ~~May~~.)\n\n~~A~~\n\n~~B~~",
         ),
         ("a.html", OL.encode(), "c. x\n   d. y\n   ii. z\n\n9. p\n8. q\n2. r"),
+        ("a.html", FORGED.encode(), "* x\n* y"),
         ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
         ("a.txt", LEASE.encode("utf-16"), LEASE),
         ("a.txt", f"\ufeff{LEASE}".encode("utf-32-le"), LEASE),
@@ -293,6 +295,7 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         "struck in word",
         "struck",
         "numbers",
+        "a page's own numbers",
         "markdown",
         "utf-16",
         "utf-32-le",

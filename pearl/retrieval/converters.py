@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -336,10 +336,10 @@ def _markdown(page: str) -> str:
         """Gives each item of a list the number that the page shows, and marks struck text."""
 
         def convert_li(self, item: Tag, text: str, parent_tags: set[str]) -> str:
-            if not item.get("number") or not text.strip():
+            if id(item) not in numbers or not text.strip():
                 plain: str = super().convert_li(item, text, parent_tags)  # type: ignore[misc]
                 return plain
-            number = f"{item['number']}. "
+            number = f"{numbers[id(item)]}. "
             return f"{number}{indent(text.strip(), ' ' * len(number)).lstrip()}\n"
 
         def convert_del(self, struck: Tag, text: str, parent_tags: set[str]) -> str:
@@ -354,8 +354,7 @@ def _markdown(page: str) -> str:
     soup = BeautifulSoup(re.sub(r"<\?[^>]*+>?", "", page), "lxml")
     for tag in soup(["script", "style", "title", "head", "template"]):
         tag.decompose()
-    for tag in soup("ol"):
-        _number(tag)
+    numbers = {id(item): number for tag in soup("ol") for item, number in _numbers(tag)}
     for cell in soup(["td", "th"], colspan=lambda span: span and not _SPAN.fullmatch(span)):
         # Each column that a cell spans becomes characters of the text.
         cell["colspan"] = "99" if str(cell["colspan"]).isdecimal() else "1"
@@ -377,15 +376,15 @@ _FORMS = {"a": "lowerAlpha", "A": "upperAlpha", "i": "lowerRoman", "I": "upperRo
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,9}\s*")
 
 
-def _number(items: Tag) -> None:
-    """Give each item of an ordered list in HTML its number, as an attribute."""
+def _numbers(items: Tag) -> Iterator[tuple[Tag, str]]:
+    """The items of an ordered list in HTML, each with its number."""
     inside = items("li", recursive=False)
     step = -1 if items.has_attr("reversed") else 1
     number = _whole(items.get("start"), len(inside) if step < 0 else 1)
     for item in inside:
         number = _whole(item.get("value"), number)
         form = str(item.get("type") or items.get("type"))
-        item["number"] = in_form(number, _FORMS.get(form, "decimal"))
+        yield item, in_form(number, _FORMS.get(form, "decimal"))
         number += step
 
 
