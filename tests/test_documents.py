@@ -248,6 +248,15 @@ DELETED = (
     "in <del>May</del>.)</p><del><p>A<p>B</del>"
 )
 MARKED = "# ~~Old~~\n\n(~~six~~ ~~weeks~~ three in ~~May~~.)\n\n~~A~~\n\n~~B~~"
+DELETED_BLOCKS = (
+    "<del>so <b>it</b> is<h2>Old</h2><!-- c --><table> <tr><th>A<td>B<tr><td>1<td></table>"
+    "<div>of <i>two</i><ol start=2><li>a<li>b<p>c<br>d</ol></div></del><ul><s><li>e</s></ul>"
+)
+STRUCK_BLOCKS = (
+    "~~so it is~~\n\n## ~~Old~~\n\n| ~~A~~ | ~~B~~ |\n| --- | --- |\n| ~~1~~ |  |\n\n~~of two~~"
+    "\n\n2. ~~a~~\n3. ~~b~~\n\n   ~~c~~  \n   ~~d~~\n\n* ~~e~~"
+)
+INSIDE = "<p>1<s>0</s>0 col<del>u</del>r <ins>four</ins><del>three</del>, a<s>b c</s>d"
 OL = (
     "<ol type=a start=3><li>x<ol type=a start=4><li>y<li type=i value=2>z</ol></ol>"
     "<p><ol reversed start=9><li>p<li>q<li value=2>r</ol>"
@@ -275,6 +284,8 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
             DELETED.encode(),
             "# ~~Old~~\n\n(~~six~~ ~~weeks~~ three in ~~May~~.)\n\n~~A~~\n\n~~B~~",
         ),
+        ("a.html", DELETED_BLOCKS.encode(), STRUCK_BLOCKS),
+        ("a.html", INSIDE.encode(), "1~~0~~0 col~~u~~r four ~~three~~, a ~~b c~~ d"),
         ("a.html", OL.encode(), "c. x\n   d. y\n   ii. z\n\n9. p\n8. q\n2. r"),
         ("a.html", FORGED.encode(), "* x\n* y"),
         ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
@@ -294,6 +305,8 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         "unclosed",
         "struck in word",
         "struck",
+        "struck blocks",
+        "struck in a word",
         "numbers",
         "a page's own numbers",
         "markdown",

@@ -19,6 +19,7 @@ from functools import lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
 from io import BytesIO
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryFile
 from textwrap import indent
@@ -36,7 +37,8 @@ from pearl.retrieval.word_numbering import in_form, numbered
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
-    from bs4 import Tag
+    from bs4 import BeautifulSoup, Tag
+    from bs4.element import PageElement
 
 LARGEST = 100_000_000
 """The most bytes of a file that is converted, and the most characters of its text."""
@@ -343,9 +345,9 @@ def _markdown(page: str) -> str:
             return f"{number}{indent(text.strip(), ' ' * len(number)).lstrip()}\n"
 
         def convert_del(self, struck: Tag, text: str, parent_tags: set[str]) -> str:
-            if not parent_tags.isdisjoint(("del", "s", "strike")):
+            if not parent_tags.isdisjoint(_STRUCK):
                 return text
-            # It may hold paragraphs. NUL, which no page has, becomes a space beside other text.
+            # It may hold lines. NUL, which no page has, becomes a space beside other text.
             return re.sub(r"\S(?:.*\S)?", "\0~~\\g<0>~~\0", text)
 
         convert_s = convert_strike = convert_del
@@ -354,6 +356,9 @@ def _markdown(page: str) -> str:
     soup = BeautifulSoup(re.sub(r"<\?[^>]*+>?", "", page), "lxml")
     for tag in soup(["script", "style", "title", "head", "template"]):
         tag.decompose()
+    for struck in soup(_STRUCK):
+        if struck.name in _STRUCK and struck.find(_BLOCKS):
+            _strike(struck, soup)
     numbers = {id(item): number for tag in soup("ol") for item, number in _numbers(tag)}
     for cell in soup(["td", "th"], colspan=lambda span: span and not _SPAN.fullmatch(span)):
         # Each column that a cell spans becomes characters of the text.
@@ -363,17 +368,46 @@ def _markdown(page: str) -> str:
         heading_style="ATX", strip=plain, table_infer_header=True, escape_misc=False,
         escape_asterisks=False, escape_underscores=False,
     ).convert_soup(soup)  # fmt: skip
-    text = _BESIDE_STRUCK.sub(" ", text.replace("\f", " ")).replace("\0", "")
+    text = _STRUCK_INSIDE.sub(r"\1", text.replace("\f", " "))
+    text = _BESIDE_STRUCK.sub(" ", text).replace("\0", "")
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
+_STRUCK_INSIDE = re.compile(r"(?<=\w)\0+(~~[^\s\0]+~~)\0+(?=\w)")
+"""Struck text inside a word or number."""
+
 _BESIDE_STRUCK = re.compile(r"""(?<=[^\s([{"'“‘])\0+(?=~~)|(?<=~~)\0+(?=[^\s.,;:!?)\]}"'”’])""")
 """Where struck text stands beside a word without a space."""
+
+_STRUCK = ("del", "s", "strike")
+"""The tags of HTML for struck text."""
+
+_BLOCKS = (
+    "h1 h2 h3 h4 h5 h6 p div article section blockquote pre hr ol ul li dl dt dd "
+    "table caption thead tbody tfoot tr th td figcaption"
+).split()
+"""The tags of HTML that are lines or cells in Markdown."""
 
 _FORMS = {"a": "lowerAlpha", "A": "upperAlpha", "i": "lowerRoman", "I": "upperRoman"}
 """The numbering formats of an ordered list in HTML, by its type."""
 
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,9}\s*")
+
+
+def _strike(struck: Tag, page: BeautifulSoup) -> None:
+    """Mark the text of the blocks in a struck part of a page, and the text between them, as struck:
+    around a block, the mark would hide what the block is."""
+    from bs4 import Tag
+
+    def has_blocks(part: PageElement) -> bool:
+        return isinstance(part, Tag) and (part.name in _BLOCKS or part.find(_BLOCKS) is not None)
+
+    for tag in [struck, *struck(has_blocks)]:
+        tag.name = "span" if tag.name in _STRUCK else tag.name
+        for blocks, group in groupby([*tag.children], has_blocks):
+            parts = [*group]
+            if not blocks and any(part.get_text(strip=True) for part in parts):
+                parts[0].wrap(page.new_tag("del")).extend(parts[1:])
 
 
 def _numbers(items: Tag) -> Iterator[tuple[Tag, str]]:
