@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -215,13 +216,37 @@ def test_a_damaged_part_of_word_that_is_not_read_costs_nothing():
     assert read_document("a.docx").text == LEASE
 
 
+def test_parts_of_word_are_found_whatever_their_names():
+    body = f"{item('Five years.', style='Clause')}<w:p>{STRUCK}</w:p>"
+    data = docx_of(body, numbering=NUMBERING, styles=STYLES)
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    listed = "".join(
+        f'<Relationship Id="r{name}" Type="{office}/{name}" Target="{target}"/>'
+        for name, target in (("numbering", "/word/numbering2.xml"), ("styles", "styles2.xml"))
+    )
+    with ZipFile(BytesIO(data)) as parts:
+        texts = {name: parts.read(name).decode() for name in parts.namelist()}
+    texts["word/_rels/document.xml.rels"] = texts["word/_rels/document.xml.rels"].replace(
+        "</Relationships>", f"{listed}</Relationships>"
+    )
+    moved = {
+        re.sub(r"(document|numbering|styles)\.xml", r"\g<1>2.xml", name): text.replace(
+            "word/document.xml", "word/document2.xml"
+        )
+        for name, text in texts.items()
+    }
+    Path("a").write_bytes(packed(moved))
+    shown = "The notice is ~~two~~ four ~~or six~~ weeks."
+    assert read_document("a").text == f"1.1 Five years.\n\n{shown}"
+
+
 STRUCK = "".join(
     f'<w:r><w:rPr>{form}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
     for text, form in (
         ("The notice is ", ""),
         ("two", "<w:strike/>"),
         ("four ", '<w:strike w:val="0"/>'),
-        ("or six", "<w:dstrike/>"),
+        ("or six", '<w:strike w:val="0"/><w:dstrike/>'),
         (" weeks.", ""),
     )
 )

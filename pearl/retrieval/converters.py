@@ -276,10 +276,12 @@ def docx(data: bytes) -> str:
     import mammoth
     from mammoth.images import img_element
 
-    main, lists, styles = "word/document.xml", "word/numbering.xml", "word/styles.xml"
     file = BytesIO(data)
     with _unpacked(data) as packed:
         names = packed.namelist()
+        main = _part(packed, "", "officeDocument", "word/document.xml")
+        lists = _part(packed, main, "numbering", "word/numbering.xml")
+        styles = _part(packed, main, "styles", "word/styles.xml")
         text = packed.read(main) if main in names else None
         if text is not None and lists in names:
             looks = packed.read(styles) if styles in names else None
@@ -288,10 +290,35 @@ def docx(data: bytes) -> str:
         # Of two parts of one name the later is read. A damaged part that nobody needs does no harm.
         with ZipFile(file, "a") as packed, catch_warnings():
             simplefilter("ignore")
-            # The library does not know text that is struck with a double line.
-            packed.writestr(main, text.replace(b"<w:dstrike", b"<w:strike"))
+            # The library does not know text that is struck with a double line, and reads only the
+            # first mark of a text.
+            packed.writestr(main, _NOT_STRUCK.sub(b"", text).replace(b"<w:dstrike", b"<w:strike"))
     page = mammoth.convert_to_html(file, convert_image=img_element(lambda image: {}))
     return _markdown(page.value)
+
+
+_NOT_STRUCK = re.compile(
+    rb"""<w:(d?strike)\s+w:val\s*=\s*["'](?:0|false|off)["']\s*(?:/>|>\s*</w:\1\s*>)"""
+)
+"""What says in a Word file that a text is not struck."""
+
+
+def _part(packed: ZipFile, of: str, kind: str, usual: str) -> str:
+    """The name of a part of a Word file, such as its numbering, by the relationships of another
+    part, or of the file itself (""); where these do not name it, the usual one."""
+    from posixpath import join
+
+    from lxml import etree
+
+    folder, _, name = of.rpartition("/")
+    names = set(packed.namelist())
+    if (relations := join(folder, "_rels", f"{name}.rels")) in names:
+        parser = etree.XMLParser(resolve_entities=False)
+        for each in etree.fromstring(packed.read(relations), parser).iterfind("{*}Relationship"):
+            target = join(folder, each.get("Target", "")).lstrip("/")
+            if each.get("Type", "").endswith(f"/relationships/{kind}") and target in names:
+                return target
+    return usual
 
 
 def epub(data: bytes) -> str:
@@ -467,7 +494,7 @@ def _kind(path: str, data: bytes) -> _Kind | None:
         # A damaged file lacks its end, where the names of the packed files stand.
         if b"META-INF/container.xml" in data:
             return _KINDS["epub"]
-        if b"word/document.xml" in data:
+        if b"word/document" in data:
             return _KINDS["docx"]
         ending = path.lower().rpartition(".")[2]
         return _KINDS[ending] if ending in ("docx", "epub") else None
