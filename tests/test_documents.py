@@ -33,6 +33,7 @@ from pearl.retrieval import converters as documents
 from pearl.retrieval import text_cache
 from pearl.retrieval.converters import read_document, read_documents
 from pearl.retrieval.retriever import DocumentRetriever
+from pearl.retrieval.word_numbering import numbered
 from pearl.runtime.evidence import evidence, evidence_key
 from tests.growth import assert_linear
 from tests.server import Serve
@@ -205,6 +206,71 @@ def test_clauses_of_word_keep_their_automatic_numbers():
     body = "".join(part for part, _ in NUMBERED)
     Path("a.docx").write_bytes(docx_of(body, numbering=NUMBERING, styles=STYLES))
     assert read_document("a.docx").text == "\n\n".join(text for _, text in NUMBERED)
+
+
+def list_of(*levels: str) -> str:
+    """What Word's numbering part says of one list, number 1."""
+    num = '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>'
+    return f'<w:abstractNum w:abstractNumId="0">{"".join(levels)}</w:abstractNum>{num}'
+
+
+LIST = list_of(
+    level(0, "decimal", "%1."),
+    level(1, "decimal", "%1.%2", '<w:lvlRestart w:val="0"/>'),
+    level(2, "lowerLetter", "(%3)", '<w:lvlRestart w:val="1"/>'),
+)
+MOVED = (
+    '<w:p><w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr><w:rPr><w:moveFrom/>'
+    "</w:rPr></w:pPr><w:moveFrom><w:r><w:t>Old.</w:t></w:r></w:moveFrom></w:p>"
+)
+DRAWN = (
+    '<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
+    f"<mc:Choice>{item('Box.', 1)}</mc:Choice><mc:Fallback>{item('Box.', 1)}</mc:Fallback>"
+    "</mc:AlternateContent>"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (MOVED + item("Rent.", 1), "1. Rent."),
+        (DRAWN + item("Rent.", 1), "1. Box.\n\n2. Rent."),
+        (
+            "".join(item("x", 1, at) for at in (0, 1, 2, 1, 2, 0, 1, 2)),
+            "1. x\n\n1.1 x\n\n(a) x\n\n1.2 x\n\n(b) x\n\n2. x\n\n2.3 x\n\n(a) x",
+        ),
+    ],
+    ids=("moved away", "drawn twice", "beginning anew"),
+)
+def test_a_paragraph_of_word_counts_where_word_counts_it(body: str, text: str):
+    assert documents.docx(docx_of(body, numbering=LIST)) == text
+
+
+def numbered_of(body: str, numbering: str, styles: str = "<w:style/>") -> str:
+    """A Word file's main part, with its numbers."""
+    with ZipFile(BytesIO(docx_of(body, numbering=numbering, styles=styles))) as parts:
+        names = ("document", "numbering", "styles")
+        return numbered(*(parts.read(f"word/{name}.xml") for name in names)).decode()
+
+
+def test_a_text_of_word_may_be_longer_than_ten_million_characters():
+    assert ">1. </w:t>" in numbered_of(item("x" * 10_000_001, 1), LIST)
+
+
+def test_the_text_of_a_number_has_at_most_a_hundred_characters():
+    text = numbered_of(item("x", 1), list_of(level(0, "decimal", "%1" * 50_000)))
+    assert f">{'1' * 50} </w:t>" in text
+
+
+def test_a_long_chain_of_styles_takes_linear_time():
+    def chain(size: int) -> str:
+        based = '<w:style w:styleId="{}"><w:basedOn w:val="{}"/></w:style>'
+        return "".join(based.format(at, at + 1) for at in range(size))
+
+    def count(styles: str) -> str:
+        return numbered_of(item("x", 1, style="0") * styles.count("<w:style "), LIST, styles)
+
+    assert_linear(count, chain, 150)
 
 
 def test_a_damaged_part_of_word_that_is_not_read_costs_nothing():
