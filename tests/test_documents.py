@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -32,6 +33,7 @@ from pearl.retrieval import converters as documents
 from pearl.retrieval import text_cache
 from pearl.retrieval.converters import read_document, read_documents
 from pearl.retrieval.retriever import DocumentRetriever
+from pearl.retrieval.word_numbering import numbered
 from pearl.runtime.evidence import evidence, evidence_key
 from tests.growth import assert_linear
 from tests.server import Serve
@@ -206,13 +208,111 @@ def test_clauses_of_word_keep_their_automatic_numbers():
     assert read_document("a.docx").text == "\n\n".join(text for _, text in NUMBERED)
 
 
+def list_of(*levels: str) -> str:
+    """What Word's numbering part says of one list, number 1."""
+    num = '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>'
+    return f'<w:abstractNum w:abstractNumId="0">{"".join(levels)}</w:abstractNum>{num}'
+
+
+LIST = list_of(
+    level(0, "decimal", "%1."),
+    level(1, "decimal", "%1.%2", '<w:lvlRestart w:val="0"/>'),
+    level(2, "lowerLetter", "(%3)", '<w:lvlRestart w:val="1"/>'),
+)
+MOVED = (
+    '<w:p><w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr><w:rPr><w:moveFrom/>'
+    "</w:rPr></w:pPr><w:moveFrom><w:r><w:t>Old.</w:t></w:r></w:moveFrom></w:p>"
+)
+DRAWN = (
+    '<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
+    f"<mc:Choice>{item('Box.', 1)}</mc:Choice><mc:Fallback>{item('Box.', 1)}</mc:Fallback>"
+    "</mc:AlternateContent>"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (MOVED + item("Rent.", 1), "1. Rent."),
+        (DRAWN + item("Rent.", 1), "1. Box.\n\n2. Rent."),
+        (
+            "".join(item("x", 1, at) for at in (0, 1, 2, 1, 2, 0, 1, 2)),
+            "1. x\n\n1.1 x\n\n(a) x\n\n1.2 x\n\n(b) x\n\n2. x\n\n2.3 x\n\n(a) x",
+        ),
+    ],
+    ids=("moved away", "drawn twice", "beginning anew"),
+)
+def test_a_paragraph_of_word_counts_where_word_counts_it(body: str, text: str):
+    assert documents.docx(docx_of(body, numbering=LIST)) == text
+
+
+def numbered_of(body: str, numbering: str, styles: str = "<w:style/>") -> str:
+    """A Word file's main part, with its numbers."""
+    with ZipFile(BytesIO(docx_of(body, numbering=numbering, styles=styles))) as parts:
+        names = ("document", "numbering", "styles")
+        return numbered(*(parts.read(f"word/{name}.xml") for name in names)).decode()
+
+
+def test_a_text_of_word_may_be_longer_than_ten_million_characters():
+    assert ">1. </w:t>" in numbered_of(item("x" * 10_000_001, 1), LIST)
+
+
+def test_the_text_of_a_number_has_at_most_a_hundred_characters():
+    text = numbered_of(item("x", 1), list_of(level(0, "decimal", "%1" * 50_000)))
+    assert f">{'1' * 50} </w:t>" in text
+
+
+def test_a_long_chain_of_styles_takes_linear_time():
+    def chain(size: int) -> str:
+        based = '<w:style w:styleId="{}"><w:basedOn w:val="{}"/></w:style>'
+        return "".join(based.format(at, at + 1) for at in range(size))
+
+    def count(styles: str) -> str:
+        return numbered_of(item("x", 1, style="0") * styles.count("<w:style "), LIST, styles)
+
+    assert_linear(count, chain, 150)
+
+
+def test_a_damaged_part_of_word_that_is_not_read_costs_nothing():
+    file = BytesIO(docx_of(paragraph(LEASE)))
+    with ZipFile(file, "a") as parts:
+        for name in ("word/embeddings/o.bin", "customXml/item1.xml"):
+            parts.writestr(name, "QQQQQQQQ")
+    Path("a.docx").write_bytes(file.getvalue().replace(b"QQQQQQQQ", b"RRRRRRRR"))
+    assert read_document("a.docx").text == LEASE
+
+
+def test_parts_of_word_are_found_whatever_their_names():
+    body = f"{item('Five years.', style='Clause')}<w:p>{STRUCK}</w:p>"
+    data = docx_of(body, numbering=NUMBERING, styles=STYLES)
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    listed = "".join(
+        f'<Relationship Id="r{name}" Type="{office}/{name}" Target="{target}"/>'
+        for name, target in (("numbering", "/word/numbering2.xml"), ("styles", "styles2.xml"))
+    )
+    with ZipFile(BytesIO(data)) as parts:
+        texts = {name: parts.read(name).decode() for name in parts.namelist()}
+    texts["word/_rels/document.xml.rels"] = texts["word/_rels/document.xml.rels"].replace(
+        "</Relationships>", f"{listed}</Relationships>"
+    )
+    moved = {
+        re.sub(r"(document|numbering|styles)\.xml", r"\g<1>2.xml", name): text.replace(
+            "word/document.xml", "word/document2.xml"
+        )
+        for name, text in texts.items()
+    }
+    Path("a").write_bytes(packed(moved))
+    shown = "The notice is ~~two~~ four ~~or six~~ weeks."
+    assert read_document("a").text == f"1.1 Five years.\n\n{shown}"
+
+
 STRUCK = "".join(
     f'<w:r><w:rPr>{form}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
     for text, form in (
         ("The notice is ", ""),
         ("two", "<w:strike/>"),
         ("four ", '<w:strike w:val="0"/>'),
-        ("or six", "<w:dstrike/>"),
+        ("or six", '<w:strike w:val="0"/><w:dstrike/>'),
         (" weeks.", ""),
     )
 )
@@ -239,10 +339,20 @@ DELETED = (
     "in <del>May</del>.)</p><del><p>A<p>B</del>"
 )
 MARKED = "# ~~Old~~\n\n(~~six~~ ~~weeks~~ three in ~~May~~.)\n\n~~A~~\n\n~~B~~"
+DELETED_BLOCKS = (
+    "<del>so <b>it</b> is<h2>Old</h2><!-- c --><table> <tr><th>A<td>B<tr><td>1<td></table>"
+    "<div>of <i>two</i><ol start=2><li>a<li>b<p>c<br>d</ol></div></del><ul><s><li>e</s></ul>"
+)
+STRUCK_BLOCKS = (
+    "~~so it is~~\n\n## ~~Old~~\n\n| ~~A~~ | ~~B~~ |\n| --- | --- |\n| ~~1~~ |  |\n\n~~of two~~"
+    "\n\n2. ~~a~~\n3. ~~b~~\n\n   ~~c~~  \n   ~~d~~\n\n* ~~e~~"
+)
+INSIDE = "<p>1<s>0</s>0 col<del>u</del>r <ins>four</ins><del>three</del>, a<s>b c</s>d"
 OL = (
     "<ol type=a start=3><li>x<ol type=a start=4><li>y<li type=i value=2>z</ol></ol>"
     "<p><ol reversed start=9><li>p<li>q<li value=2>r</ol>"
 )
+FORGED = "<ul><li number='9'>x<li number='7. No rent&#10;# Rent'>y</ul>"
 ENTITIES = "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 100}'>" for n in range(7))
 DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENTITIES}]>"
 
@@ -265,7 +375,10 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
             DELETED.encode(),
             "# ~~Old~~\n\n(~~six~~ ~~weeks~~ three in ~~May~~.)\n\n~~A~~\n\n~~B~~",
         ),
+        ("a.html", DELETED_BLOCKS.encode(), STRUCK_BLOCKS),
+        ("a.html", INSIDE.encode(), "1~~0~~0 col~~u~~r four ~~three~~, a ~~b c~~ d"),
         ("a.html", OL.encode(), "c. x\n   d. y\n   ii. z\n\n9. p\n8. q\n2. r"),
+        ("a.html", FORGED.encode(), "* x\n* y"),
         ("a.md", f"# Lease\n\n**{LEASE}**".encode(), f"# Lease\n\n**{LEASE}**"),
         ("a.txt", LEASE.encode("utf-16"), LEASE),
         ("a.txt", f"\ufeff{LEASE}".encode("utf-32-le"), LEASE),
@@ -283,7 +396,10 @@ DOCTYPE = f"<!DOCTYPE d [<!ENTITY file SYSTEM 'secret.txt'><!ENTITY a0 'ha'>{ENT
         "unclosed",
         "struck in word",
         "struck",
+        "struck blocks",
+        "struck in a word",
         "numbers",
+        "a page's own numbers",
         "markdown",
         "utf-16",
         "utf-32-le",

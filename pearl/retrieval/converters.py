@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from functools import lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
 from io import BytesIO
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryFile
 from textwrap import indent
@@ -36,7 +37,8 @@ from pearl.retrieval.word_numbering import in_form, numbered
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
-    from bs4 import Tag
+    from bs4 import BeautifulSoup, Tag
+    from bs4.element import PageElement
 
 LARGEST = 100_000_000
 """The most bytes of a file that is converted, and the most characters of its text."""
@@ -268,25 +270,55 @@ def _files(path: str) -> list[Path]:
 
 def docx(data: bytes) -> str:
     """The text of a Word file, as Markdown without its pictures."""
+    from warnings import catch_warnings, simplefilter
     from zipfile import ZipFile
 
     import mammoth
     from mammoth.images import img_element
 
+    file = BytesIO(data)
     with _unpacked(data) as packed:
-        parts = {name: packed.read(name) for name in packed.namelist() if "/media/" not in name}
-    main, lists = "word/document.xml", "word/numbering.xml"
-    if main in parts and lists in parts:
-        parts[main] = numbered(parts[main], parts[lists], parts.get("word/styles.xml"))
-    if main in parts:
-        # The library does not know text that is struck with a double line.
-        parts[main] = parts[main].replace(b"<w:dstrike", b"<w:strike")
-    file = BytesIO()
-    with ZipFile(file, "w") as packed:
-        for name, part in parts.items():
-            packed.writestr(name, part)
+        names = packed.namelist()
+        main = _part(packed, "", "officeDocument", "word/document.xml")
+        lists = _part(packed, main, "numbering", "word/numbering.xml")
+        styles = _part(packed, main, "styles", "word/styles.xml")
+        text = packed.read(main) if main in names else None
+        if text is not None and lists in names:
+            looks = packed.read(styles) if styles in names else None
+            text = numbered(text, packed.read(lists), looks)
+    if text is not None:
+        # Of two parts of one name the later is read. A damaged part that nobody needs does no harm.
+        with ZipFile(file, "a") as packed, catch_warnings():
+            simplefilter("ignore")
+            # The library does not know text that is struck with a double line, and reads only the
+            # first mark of a text.
+            packed.writestr(main, _NOT_STRUCK.sub(b"", text).replace(b"<w:dstrike", b"<w:strike"))
     page = mammoth.convert_to_html(file, convert_image=img_element(lambda image: {}))
     return _markdown(page.value)
+
+
+_NOT_STRUCK = re.compile(
+    rb"""<w:(d?strike)\s+w:val\s*=\s*["'](?:0|false|off)["']\s*(?:/>|>\s*</w:\1\s*>)"""
+)
+"""What says in a Word file that a text is not struck."""
+
+
+def _part(packed: ZipFile, of: str, kind: str, usual: str) -> str:
+    """The name of a part of a Word file, such as its numbering, by the relationships of another
+    part, or of the file itself (""); where these do not name it, the usual one."""
+    from posixpath import join
+
+    from lxml import etree
+
+    folder, _, name = of.rpartition("/")
+    names = set(packed.namelist())
+    if (relations := join(folder, "_rels", f"{name}.rels")) in names:
+        parser = etree.XMLParser(resolve_entities=False)
+        for each in etree.fromstring(packed.read(relations), parser).iterfind("{*}Relationship"):
+            target = join(folder, each.get("Target", "")).lstrip("/")
+            if each.get("Type", "").endswith(f"/relationships/{kind}") and target in names:
+                return target
+    return usual
 
 
 def epub(data: bytes) -> str:
@@ -333,16 +365,16 @@ def _markdown(page: str) -> str:
         """Gives each item of a list the number that the page shows, and marks struck text."""
 
         def convert_li(self, item: Tag, text: str, parent_tags: set[str]) -> str:
-            if not item.get("number") or not text.strip():
+            if id(item) not in numbers or not text.strip():
                 plain: str = super().convert_li(item, text, parent_tags)  # type: ignore[misc]
                 return plain
-            number = f"{item['number']}. "
+            number = f"{numbers[id(item)]}. "
             return f"{number}{indent(text.strip(), ' ' * len(number)).lstrip()}\n"
 
         def convert_del(self, struck: Tag, text: str, parent_tags: set[str]) -> str:
-            if not parent_tags.isdisjoint(("del", "s", "strike")):
+            if not parent_tags.isdisjoint(_STRUCK):
                 return text
-            # It may hold paragraphs. NUL, which no page has, becomes a space beside other text.
+            # It may hold lines. NUL, which no page has, becomes a space beside other text.
             return re.sub(r"\S(?:.*\S)?", "\0~~\\g<0>~~\0", text)
 
         convert_s = convert_strike = convert_del
@@ -351,8 +383,10 @@ def _markdown(page: str) -> str:
     soup = BeautifulSoup(re.sub(r"<\?[^>]*+>?", "", page), "lxml")
     for tag in soup(["script", "style", "title", "head", "template"]):
         tag.decompose()
-    for tag in soup("ol"):
-        _number(tag)
+    for struck in soup(_STRUCK):
+        if struck.name in _STRUCK and struck.find(_BLOCKS):
+            _strike(struck, soup)
+    numbers = {id(item): number for tag in soup("ol") for item, number in _numbers(tag)}
     for cell in soup(["td", "th"], colspan=lambda span: span and not _SPAN.fullmatch(span)):
         # Each column that a cell spans becomes characters of the text.
         cell["colspan"] = "99" if str(cell["colspan"]).isdecimal() else "1"
@@ -361,12 +395,25 @@ def _markdown(page: str) -> str:
         heading_style="ATX", strip=plain, table_infer_header=True, escape_misc=False,
         escape_asterisks=False, escape_underscores=False,
     ).convert_soup(soup)  # fmt: skip
-    text = _BESIDE_STRUCK.sub(" ", text.replace("\f", " ")).replace("\0", "")
+    text = _STRUCK_INSIDE.sub(r"\1", text.replace("\f", " "))
+    text = _BESIDE_STRUCK.sub(" ", text).replace("\0", "")
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
+_STRUCK_INSIDE = re.compile(r"(?<=\w)\0+(~~[^\s\0]+~~)\0+(?=\w)")
+"""Struck text inside a word or number."""
+
 _BESIDE_STRUCK = re.compile(r"""(?<=[^\s([{"'“‘])\0+(?=~~)|(?<=~~)\0+(?=[^\s.,;:!?)\]}"'”’])""")
 """Where struck text stands beside a word without a space."""
+
+_STRUCK = ("del", "s", "strike")
+"""The tags of HTML for struck text."""
+
+_BLOCKS = (
+    "h1 h2 h3 h4 h5 h6 p div article section blockquote pre hr ol ul li dl dt dd "
+    "table caption thead tbody tfoot tr th td figcaption"
+).split()
+"""The tags of HTML that are lines or cells in Markdown."""
 
 _FORMS = {"a": "lowerAlpha", "A": "upperAlpha", "i": "lowerRoman", "I": "upperRoman"}
 """The numbering formats of an ordered list in HTML, by its type."""
@@ -374,15 +421,31 @@ _FORMS = {"a": "lowerAlpha", "A": "upperAlpha", "i": "lowerRoman", "I": "upperRo
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,9}\s*")
 
 
-def _number(items: Tag) -> None:
-    """Give each item of an ordered list in HTML its number, as an attribute."""
+def _strike(struck: Tag, page: BeautifulSoup) -> None:
+    """Mark the text of the blocks in a struck part of a page, and the text between them, as struck:
+    around a block, the mark would hide what the block is."""
+    from bs4 import Tag
+
+    def has_blocks(part: PageElement) -> bool:
+        return isinstance(part, Tag) and (part.name in _BLOCKS or part.find(_BLOCKS) is not None)
+
+    for tag in [struck, *struck(has_blocks)]:
+        tag.name = "span" if tag.name in _STRUCK else tag.name
+        for blocks, group in groupby([*tag.children], has_blocks):
+            parts = [*group]
+            if not blocks and any(part.get_text(strip=True) for part in parts):
+                parts[0].wrap(page.new_tag("del")).extend(parts[1:])
+
+
+def _numbers(items: Tag) -> Iterator[tuple[Tag, str]]:
+    """The items of an ordered list in HTML, each with its number."""
     inside = items("li", recursive=False)
     step = -1 if items.has_attr("reversed") else 1
     number = _whole(items.get("start"), len(inside) if step < 0 else 1)
     for item in inside:
         number = _whole(item.get("value"), number)
         form = str(item.get("type") or items.get("type"))
-        item["number"] = in_form(number, _FORMS.get(form, "decimal"))
+        yield item, in_form(number, _FORMS.get(form, "decimal"))
         number += step
 
 
@@ -431,7 +494,7 @@ def _kind(path: str, data: bytes) -> _Kind | None:
         # A damaged file lacks its end, where the names of the packed files stand.
         if b"META-INF/container.xml" in data:
             return _KINDS["epub"]
-        if b"word/document.xml" in data:
+        if b"word/document" in data:
             return _KINDS["docx"]
         ending = path.lower().rpartition(".")[2]
         return _KINDS[ending] if ending in ("docx", "epub") else None

@@ -6,10 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
+
+_LONGEST_TEXT = 100
+"""The most characters of the text in which a level shows its number."""
 
 _LONGEST = 30
 """The most letters of a number such as *aaa*, which is Word's own limit."""
@@ -51,11 +55,13 @@ def numbered(document: bytes, numbering: bytes, styles: bytes | None) -> bytes:
     from lxml import etree
 
     def parsed(part: bytes) -> _Element:
-        return etree.fromstring(part, etree.XMLParser(resolve_entities=False))
+        # A text may be long. The caller bounds memory and time.
+        return etree.fromstring(part, etree.XMLParser(resolve_entities=False, huge_tree=True))
 
     root = parsed(document)
     of_style = {} if styles is None else _styles(parsed(styles))
     lists = _lists(parsed(numbering), of_style)
+    place_of = cache(partial(_place, of_style, lists))
     counts: dict[str | None, dict[int, int]] = {}
     begun: set[tuple[str, int]] = set()
     space = f"{{{etree.QName(root).namespace}}}"
@@ -72,7 +78,10 @@ def numbered(document: bytes, numbering: bytes, styles: bytes | None) -> bytes:
             # The text of a paragraph whose end is deleted begins the next one.
             joined = first
             continue
-        if properties is None or (place := _place(properties, of_style, lists)) is None:
+        if properties is None:
+            continue
+        told = (_value(properties, path) for path in ("pStyle", "numPr/numId", "numPr/ilvl"))
+        if (place := place_of(*told)) is None:
             continue
         name, level = place
         one = lists[name]
@@ -152,7 +161,7 @@ def _level(level: _Element) -> _Level:
     return _Level(
         _count(_value(level, "start")) or 0,
         _value(level, "numFmt") or "decimal",
-        _value(level, "lvlText") or "",
+        (_value(level, "lvlText") or "")[:_LONGEST_TEXT],
         9 if restart is None else restart,
         level.find("{*}isLgl") is not None,
         _value(level, "pStyle"),
@@ -160,26 +169,26 @@ def _level(level: _Element) -> _Level:
 
 
 def _place(
-    properties: _Element,
     styles: Mapping[str | None, _Style],
     lists: Mapping[str, _List],
+    style: str | None,
+    number: str | None,
+    level: str | None,
 ) -> tuple[str, int] | None:
     """The list of a paragraph and its level there, by its own properties or by its style."""
     chain: dict[str | None, _Style] = {}
-    name = _value(properties, "pStyle")
-    while name in styles and name not in chain:
-        chain[name] = styles[name]
-        name = styles[name].base
-    numbers = [_value(properties, "numPr/numId"), *(style.number for style in chain.values())]
-    number = next(filter(None, numbers), "")
-    if number not in lists:
+    while style in styles and style not in chain:
+        chain[style] = styles[style]
+        style = styles[style].base
+    numbers = [number, *(each.number for each in chain.values())]
+    name = next(filter(None, numbers), "")
+    if name not in lists:
         return None
-    levels = lists[number].levels
-    linked = {level.style: at for at, level in levels.items()}
-    given = [_count(_value(properties, "numPr/ilvl"))]
-    given += [linked.get(name, style.level) for name, style in chain.items()]
-    level = next((at for at in given if at is not None), 0)
-    return (number, level) if level in levels else None
+    levels = lists[name].levels
+    linked = {each.style: at for at, each in levels.items()}
+    given = [_count(level), *(linked.get(key, each.level) for key, each in chain.items())]
+    found = next((at for at in given if at is not None), 0)
+    return (name, found) if found in levels else None
 
 
 def _label(one: _List, level: int, counts: Mapping[int, int]) -> str:
