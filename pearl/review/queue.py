@@ -113,8 +113,8 @@ def read_folders(names: list[str], documents: str, demos: str) -> Folders:
         if name and not Path(name).is_dir():
             raise InputError(f"{name} is no folder: make it, or name another with {option}.")
     plans = tuple(Path(name).resolve() for name in names if Path(name).is_dir())
-    others = (Path(name).resolve() if name else None for name in (documents, demos))
-    return Folders(plans, *others)
+    texts, kept = (Path(name).resolve() if name else None for name in (documents, demos))
+    return Folders(plans, documents=texts, demos=kept)
 
 
 def within(path: Path, roots: tuple[Path, ...]) -> Path | None:
@@ -360,7 +360,7 @@ class RunView:
     name: str = ""
     note: str = ""
     frame: FrameNode | None = None
-    document: DocumentLookup = field(default=DocumentLookup(None))
+    document: DocumentLookup = field(default_factory=lambda: DocumentLookup(None))
     quotes: tuple[QuotedPassage, ...] = ()
 
     @property
