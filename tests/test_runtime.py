@@ -377,7 +377,7 @@ def test_an_option_is_read_only_where_one_is_named(
     ("reply", "kind", "value"),
     [
         ("1e-05", "number", 1e-05),
-        ("about 1,250 of them", "number", 1250),
+        ("1,250 of them", "number", 1250),
         ("-3.5\n> 7 men sat there", "number", -3.5),
         ("Yes.", "bool", True),
         ("**No**, it does not", "bool", False),
@@ -386,7 +386,10 @@ def test_an_option_is_read_only_where_one_is_named(
         ("- a\n2. b\n\n• c", "list", ["a", "b", "c"]),
         ("[]", "list", []),
         ("Unknown: only 3 are named.", "number", "unknown"),
-        ("Unknown soldiers: 3", "number", 3),
+        ("**EUR 1,900.50** a month", "number", 1900.5),
+        ("-4 °C\nas clause 3 says", "number", -4),
+        ("**Yes** in May", "bool", True),
+        ("No (clause 4).", "bool", False),
         (" as it is \n", "text", " as it is \n"),
         ('{"pairs": [["a", 1]]}', "pairs", Pairs((("a", 1),))),
         # The document's own words are no value of a kind.
@@ -400,7 +403,10 @@ def test_replies_are_read_as_the_type_an_action_returns(reply: str, kind: Type, 
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        ("3 or 4", "number"), ("maybe", "bool"), ("a: b", "pairs"),
+        ("3 or 4", "number"), ("Unknown soldiers: 3", "number"),
+        ("It seems that there are 90 days.", "number"), ("No cap is missing: it is 2.", "bool"),
+        ("None before 1901", "number"), ("No-one came.", "bool"), ("maybe", "bool"),
+        ("a: b", "pairs"),
         *(("> yes, in 1901", kind) for kind in ("bool", "number", "pairs")),
     ],
 )  # fmt: skip

@@ -198,10 +198,18 @@ def _pair(key: str, item: str) -> str:
 
 _LINE_END = pattern("[\x85\u2028\u2029]")
 _BULLET = pattern(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_NUMBER = pattern(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER = pattern(
+    r"(?:[A-Z]{2,3}\s|[^\w-])*(-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+    r"(?:\W*[^\W\d]++){0,4}\W*"
+)
+"""A number alone on a line, perhaps with a currency before it and its unit after it."""
+
 _QUOTE = pattern(r"[ \t]*>[ \t]?(.*)")
 _UNKNOWN = pattern(rf"\W*{UNKNOWN}\W*(?:\n|[.:;,(–—-]|$)", re.IGNORECASE)
-_TRUTH = pattern(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
+_TRUTH = pattern(
+    r"\W*(?:(yes|true)\b.*|(?:no|false)(?![-'’]\w)(?:\W*[^\w\s].*|\s*))", re.IGNORECASE
+)
+"""A truth value at the beginning of a line; after *no* a word could make it *no cap*."""
 
 
 def split_evidence(reply: str) -> tuple[str, list[str]]:
@@ -236,20 +244,21 @@ def decode(reply: str, returns: Type) -> Value:
         return answer
     # A list, a number or a truth value is not read out of the document's own words.
     text = "" if quoted and answer == "\n".join(quoted) else answer.strip()
+    first = text.partition("\n")[0]
     if returns == "bool":
-        match = _TRUTH.match(text)
+        match = _TRUTH.fullmatch(first)
         if not match:
             raise DecodeError(f"expected yes or no, got {_short(text)}")
-        return match[1].lower() in ("yes", "true")
+        return match[1] is not None
     if returns == "number":
         if _UNKNOWN.match(text):
             return UNKNOWN
-        numbers = _NUMBER.findall(text)
-        if len(numbers) != 1:
-            raise DecodeError(f"expected one number, got {_short(text)}")
-        number = read_number(numbers[0].replace(",", ""))
+        match = _NUMBER.fullmatch(first)
+        if not match:
+            raise DecodeError(f"expected one number alone on the first line, got {_short(text)}")
+        number = read_number(match[1].replace(",", ""))
         if number is None:
-            raise DecodeError(f"expected a number up to 1.8e308, got {_short(numbers[0])}")
+            raise DecodeError(f"expected a number up to 1.8e308, got {_short(match[1])}")
         return number
     value = _json_value(text)
     if returns == "pairs":
