@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import lru_cache, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -151,7 +152,11 @@ def _text(code: Any) -> str | None:  # noqa: ANN401 - a function or a class
     """The text of code; None where it has none."""
     import inspect
 
-    try:
-        return inspect.getsource(code)
-    except (OSError, TypeError):
-        return None
+    with suppress(OSError, TypeError):
+        try:
+            return inspect.getsource(code)
+        except SystemError:
+            # CPython 3.11 and 3.12 raise it where another text is parsed while they parse one, as
+            # another thread or what is freed meanwhile may do (gh-106905).
+            return inspect.getsource(code)
+    return None
