@@ -65,9 +65,11 @@ _AHEAD = 3
     "--unsafe-fixes", "unsafe", is_flag=True, help="Apply the fixes that guess at it too."
 )
 @click.option(
-    "--diff", "only_diff", is_flag=True,
+    "--diff",
+    "only_diff",
+    is_flag=True,
     help="Change nothing; print what fixes change, and end with 1 where they do.",
-)  # fmt: skip
+)
 @click.option(
     "--select", multiple=True, metavar="CODES", help="Only these, as PRL4 or PRL401,PRL402."
 )
@@ -79,9 +81,10 @@ _AHEAD = 3
 @click.option("--statistics", is_flag=True, help="Only count the findings of each rule.")
 @click.option("--no-cache", is_flag=True, help="Check every text anew, however many there are.")
 @click.option(
-    "--exit-zero", is_flag=True,
+    "--exit-zero",
+    is_flag=True,
     help="Exit with 0 even where there are findings, or files that cannot be read.",
-)  # fmt: skip
+)
 @shared("library", "json")
 def lint_command(
     paths: tuple[str, ...],

@@ -233,12 +233,12 @@ def _form(action: Action) -> str:
     """The sentences that say which form the answer of an action is to have."""
     if isinstance(action.body, Prompt) and action.body.examples:
         return SHOWN
-    if "knowledge" in action.traits and action.returns in ("text", "any"):
+    knows = "knowledge" in action.traits
+    if knows and action.returns in ("text", "any"):
         return KNOWN
     if "verbatim" in action.traits and action.returns == "text":
         return COPIED
     form = RETURNS[action.returns]
-    knows = "knowledge" in action.traits
     return form.replace("the sources do not say", "you do not know") if knows else form
 
 
