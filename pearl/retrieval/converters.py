@@ -32,7 +32,6 @@ from pearl.lang.source import START, Source, decode, files_below, marked, read_b
 from pearl.lang.text import composed, one_line, page_encoding, printable
 from pearl.retrieval import text_cache
 from pearl.retrieval.pdf import pdf
-from pearl.retrieval.word_numbering import in_form, numbered
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -276,6 +275,8 @@ def docx(data: bytes) -> str:
     import mammoth
     from mammoth.images import img_element
 
+    from pearl.retrieval.word_numbering import numbered
+
     file = BytesIO(data)
     with _unpacked(data) as packed:
         names = packed.namelist()
@@ -439,6 +440,8 @@ def _strike(struck: Tag, page: BeautifulSoup) -> None:
 
 def _numbers(items: Tag) -> Iterator[tuple[Tag, str]]:
     """The items of an ordered list in HTML, each with its number."""
+    from pearl.retrieval.word_numbering import in_form
+
     inside = items("li", recursive=False)
     step = -1 if items.has_attr("reversed") else 1
     number = _whole(items.get("start"), len(inside) if step < 0 else 1)
